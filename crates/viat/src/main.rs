@@ -1,0 +1,2 @@
+//! The viat binary.
+fn main() {}

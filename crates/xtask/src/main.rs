@@ -1,0 +1,2 @@
+//! The xtask binary.
+fn main() {}
