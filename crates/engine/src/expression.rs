@@ -1,0 +1,22 @@
+//! The seam between the engine and the expression languages, which live with their dialects.
+
+use serde_json::Value;
+
+use crate::ir::Expression;
+
+/// The values that names stand for at one point of a run.
+///
+/// An entry's name gives `{"output": …, "_error": …}`, `inputs` and `run` give objects, `_error` the caught error.
+pub trait Scope {
+    /// The value of a name, or `None` if nothing of that name is in scope.
+    fn get(&self, name: &str) -> Option<&Value>;
+}
+
+/// Evaluates expressions; pure and bounded. One implementation stands for all registered languages.
+pub trait Evaluate: Send + Sync {
+    /// The expression's value, or what is wrong with it, naming the path and the keys that do exist where one is missing.
+    ///
+    /// # Errors
+    /// A sentence for the author; it becomes the message of an `orchestration` failure.
+    fn evaluate(&self, expression: &Expression, scope: &dyn Scope) -> Result<Value, String>;
+}

@@ -1,0 +1,211 @@
+//! The definition of a workflow as the engine understands it: the one meaning that every dialect lowers to.
+//!
+//! Regions are small graphs (nodes with `next`); a block language's sequence is a chain. They lie in one flat table
+//! ([`Definition::regions`]), so a running frame names its region by number and a stored definition needs no pointers.
+//! Expressions are data: a language tag and their text.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::policies::retry::RetryRule;
+use crate::policies::timeout::Timeout;
+use crate::policies::recover::RecoverRule;
+
+/// The newest format of [`Definition`]; stored with each one, so that an old run keeps the meaning it started with.
+pub const IR_VERSION: u32 = 1;
+
+/// A region's place in [`Definition::regions`].
+pub type RegionId = usize;
+
+/// A workflow version, checked and lowered.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Definition {
+    /// The format's version, [`IR_VERSION`] when it was lowered.
+    pub ir: u32,
+    /// The dialect it was written in: `native`, `plaita`, `cloudflow`, `asl`.
+    pub dialect: String,
+    /// What the author says it is for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// Declared inputs, in the author's order.
+    #[serde(default)]
+    pub inputs: Vec<InputDeclaration>,
+    /// The run's output, evaluated once every entry of the root region completed.
+    pub outputs: Template,
+    /// Wall-clock budget of a run in milliseconds; zero is a budget, `None` is none given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
+    /// All regions; [`Definition::root`] is where a run starts.
+    pub regions: Vec<Region>,
+    /// The root region.
+    pub root: RegionId,
+}
+
+/// One declared input.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct InputDeclaration {
+    /// Its name, as in `$inputs.NAME`.
+    pub name: String,
+    /// Its JSON Schema.
+    pub schema: Value,
+    /// Used when a caller gives none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default: Option<Value>,
+    /// Whether a caller must give it; an input that need not be given and has no default is `null`.
+    pub required: bool,
+}
+
+/// A chain or graph of nodes. Node 0 is the entry; an empty region's value is `null`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Region {
+    /// The nodes, in the author's order.
+    pub nodes: Vec<Node>,
+}
+
+/// One entry of a workflow.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Node {
+    /// Unique within the document.
+    pub id: String,
+    /// What it does.
+    pub op: Op,
+    /// The node that follows in the same region; `None` ends the region with this node's value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<usize>,
+    /// Retry, recovery and timeout. The engine allows them on any node; the native language only on a script.
+    #[serde(default, skip_serializing_if = "Policy::is_default")]
+    pub policy: Policy,
+}
+
+/// What may happen to a failure of a node, and how long it may take.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Policy {
+    /// The first rule that matches a failure decides whether it is tried again.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub retry: Vec<RetryRule>,
+    /// The first rule that matches a final failure decides what follows; none: the failure goes outwards.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub recover: Vec<RecoverRule>,
+    /// The node's own budget.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<Timeout>,
+}
+
+impl Policy {
+    /// Whether nothing is configured.
+    pub fn is_default(&self) -> bool {
+        *self == Policy::default()
+    }
+}
+
+/// What a node does.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Op {
+    /// Runs a script outside the engine.
+    Script(Script),
+    /// Takes the first arm whose condition is true.
+    Choice(Choice),
+    /// Evaluates a template.
+    Set(Template),
+}
+
+/// A script entry.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Script {
+    /// The script asset's name; its version is pinned by the run.
+    pub name: String,
+    /// Evaluated once, before the first attempt.
+    pub args: Template,
+    /// The author's leave to run it again after an attempt whose outcome is unknown because the engine died.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub idempotent: bool,
+}
+
+/// An `if` entry, or a dialect's choice.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Choice {
+    /// Tried in order.
+    pub arms: Vec<Arm>,
+    /// Taken when no arm's condition is true; without it the value is `null`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub otherwise: Option<RegionId>,
+}
+
+/// One arm of a choice.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Arm {
+    /// Must evaluate to a boolean; there is no truthiness.
+    pub when: Template,
+    /// What runs if it is true.
+    pub body: RegionId,
+}
+
+/// A value with holes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Template {
+    /// The value itself.
+    Literal(Value),
+    /// `$a.output.items[0]`: the value found there, its type kept.
+    Reference(Reference),
+    /// The expression's value, its type kept.
+    Expression(Expression),
+    /// `text ${ expression } text`: strings as they are, other values as compact JSON.
+    Text(Vec<Part>),
+    /// A list with holes somewhere in it.
+    List(Vec<Template>),
+    /// A map with holes somewhere in it, in the author's order.
+    Map(Vec<(String, Template)>),
+}
+
+/// A piece of an interpolated string.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Part {
+    /// Literal text.
+    Text(String),
+    /// Replaced by its value.
+    Expression(Expression),
+}
+
+/// An expression of one of the registered languages.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Expression {
+    /// The language's tag: `cel`.
+    pub language: String,
+    /// Its source text.
+    pub text: String,
+}
+
+/// A path into the values in scope.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Reference {
+    /// As the author wrote it, for messages.
+    pub text: String,
+    /// The name it begins with: an entry's id, `inputs`, `run`, `iteration`, `_error` or a loop variable.
+    pub root: String,
+    /// What is selected, outermost first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub path: Vec<Segment>,
+}
+
+/// One selection of a reference.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Segment {
+    /// What is selected.
+    pub key: Key,
+    /// `?`: a missing key, or a `null` or missing parent, gives `null` instead of an error.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub optional: bool,
+}
+
+/// A key of an object or an index of a list (negative indices are out of range).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Key {
+    /// `.name` or `["odd key"]`.
+    Name(String),
+    /// `[0]`.
+    Index(i64),
+}

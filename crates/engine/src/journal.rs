@@ -1,0 +1,168 @@
+//! Everything that can ever have happened to a run: the only format that the engine persists.
+//!
+//! An [`Event`] is a past-tense fact. Events are appended in a [`Batch`]: what one decision made of one input, durable as a whole.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::failure::{Failure, RunError};
+use crate::path::Path;
+use crate::policies::retry::Decision;
+
+/// Milliseconds since 1970-01-01T00:00:00Z.
+pub type Millis = i64;
+
+/// The events that one decision made, and when.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Batch {
+    /// When it was decided.
+    pub at: Millis,
+    /// In the order they happened; never empty.
+    pub events: Vec<Event>,
+}
+
+/// One fact about a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Event {
+    /// The run exists.
+    Created(Created),
+    /// An engine took the run over from one that had died; attempts that were in flight are interrupted.
+    Adopted {
+        /// The engine that has it now.
+        owner: String,
+    },
+    /// A script entry was reached and its arguments were evaluated, once for all its attempts.
+    ScriptEntered {
+        /// The entry.
+        path: Path,
+        /// A JSON object.
+        args: Value,
+    },
+    /// A worker was reserved for an attempt; it is sent the arguments once this is durable.
+    AttemptStarted {
+        /// The entry.
+        path: Path,
+        /// 1 is the first.
+        attempt: u32,
+        /// The attempt's own id: a late report of another attempt does not match it.
+        id: String,
+        /// How long it waited for the worker.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        queued_ms: u64,
+        /// The process tree it runs in, to be proven dead after a crash of the engine.
+        #[serde(default, skip_serializing_if = "Value::is_null")]
+        tree: Value,
+    },
+    /// An attempt returned; the entry is complete with this output.
+    AttemptSucceeded {
+        /// The entry.
+        path: Path,
+        /// Which attempt.
+        attempt: u32,
+        /// What the script returned.
+        output: Value,
+    },
+    /// An attempt failed, possibly before it got a worker.
+    AttemptFailed {
+        /// The entry.
+        path: Path,
+        /// Which attempt.
+        attempt: u32,
+        /// Why.
+        failure: Failure,
+        /// What was decided about it.
+        decision: Decision,
+    },
+    /// An attempt was ended by a cancel or by the run's deadline.
+    AttemptCancelled {
+        /// The entry.
+        path: Path,
+        /// Which attempt.
+        attempt: u32,
+    },
+    /// `on_error: continue`: the entry's output is `null` and its error is kept.
+    Continued {
+        /// The entry.
+        path: Path,
+        /// What failed.
+        error: RunError,
+    },
+    /// `on_error: {catch}`: the recovery region was entered.
+    CatchEntered {
+        /// The entry that failed.
+        path: Path,
+        /// What failed.
+        error: RunError,
+    },
+    /// A choice took an arm (`None`: the `else` region, or nothing where there is none).
+    ChoiceMade {
+        /// The entry.
+        path: Path,
+        /// The arm's number.
+        arm: Option<usize>,
+    },
+    /// An entry that is not a script, or a script whose recovery completed, has its value.
+    Completed {
+        /// The entry.
+        path: Path,
+        /// Its value.
+        output: Value,
+    },
+    /// A cancel was asked for: from here on nothing new starts, whatever the policies say.
+    CancelRequested {
+        /// Who asked.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<String>,
+        /// Why.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+    },
+    /// The run's budget is spent: from here on nothing new starts.
+    DeadlineExceeded {
+        /// The message for the run's error.
+        message: String,
+    },
+    /// The run ended well.
+    Succeeded {
+        /// Its outputs.
+        outputs: Value,
+    },
+    /// The run ended with an error.
+    Failed {
+        /// The error.
+        error: RunError,
+    },
+    /// The run was cancelled and nothing of it is left running.
+    Cancelled {
+        /// The error that records who and why.
+        error: RunError,
+    },
+}
+
+/// The first fact about a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Created {
+    /// The run's id.
+    pub run: String,
+    /// The workflow's name.
+    pub workflow: String,
+    /// Its version.
+    pub version: u64,
+    /// The catalogue revision that pins every asset the run can reach.
+    pub revision: u64,
+    /// Checked inputs, defaults filled in.
+    pub inputs: Map<String, Value>,
+    /// Wall-clock deadline: the strictest of the document's and the caller's budgets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<Millis>,
+    /// Budget of active time, if neither of those was given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub active_budget_ms: Option<u64>,
+    /// The engine that owns the run.
+    pub owner: String,
+}
+
+fn is_zero(value: &u64) -> bool {
+    *value == 0
+}

@@ -1,0 +1,96 @@
+//! Where in a run something is: `each[3].send`, `fan.left.a`.
+
+use std::cmp::Ordering;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// The address of an entry or of a frame; unique within a run. The root frame's is empty.
+///
+/// Ordered so that `each[2]` comes before `each[10]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Path(String);
+
+impl Path {
+    /// The root frame.
+    pub fn root() -> Path {
+        Path::default()
+    }
+
+    /// The entry or branch `name` in the frame at this path.
+    pub fn child(&self, name: &str) -> Path {
+        if self.0.is_empty() { Path(name.to_owned()) } else { Path(format!("{}.{name}", self.0)) }
+    }
+
+    /// As text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<&str> for Path {
+    fn from(text: &str) -> Path {
+        Path(text.to_owned())
+    }
+}
+
+impl fmt::Display for Path {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+impl Ord for Path {
+    fn cmp(&self, other: &Path) -> Ordering {
+        natural(self.0.as_bytes(), other.0.as_bytes())
+    }
+}
+
+impl PartialOrd for Path {
+    fn partial_cmp(&self, other: &Path) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// Compares byte strings, runs of digits by their value. Ids never begin a number with a zero inside brackets, so no two
+/// different paths are equal under it; should they be, the bytes decide.
+fn natural(left: &[u8], right: &[u8]) -> Ordering {
+    let (mut i, mut j) = (0, 0);
+    while i < left.len() && j < right.len() {
+        if left[i].is_ascii_digit() && right[j].is_ascii_digit() {
+            let (a, b) = (digits(&left[i..]), digits(&right[j..]));
+            let order = a.len().cmp(&b.len()).then_with(|| a.cmp(b));
+            if order != Ordering::Equal {
+                return order;
+            }
+            i += a.len();
+            j += b.len();
+        } else {
+            let order = left[i].cmp(&right[j]);
+            if order != Ordering::Equal {
+                return order;
+            }
+            i += 1;
+            j += 1;
+        }
+    }
+    (left.len() - i).cmp(&(right.len() - j)).then_with(|| left.cmp(right))
+}
+
+fn digits(bytes: &[u8]) -> &[u8] {
+    let end = bytes.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(bytes.len());
+    &bytes[..end]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn iterations_are_ordered_by_number() {
+        let mut paths = ["each[10].a", "each[2].a", "each", "b", "each[2]"].map(Path::from);
+        paths.sort();
+        assert_eq!(paths.map(|path| path.to_string()), ["b", "each", "each[2]", "each[2].a", "each[10].a"]);
+    }
+}
