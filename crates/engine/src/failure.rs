@@ -126,6 +126,15 @@ impl RunError {
         }
     }
 
+    /// This error, following `first`.
+    pub fn caused_by(mut self, first: RunError) -> RunError {
+        match self.cause {
+            None => self.cause = Some(Box::new(first)),
+            Some(cause) => self.cause = Some(Box::new(cause.caused_by(first))),
+        }
+        self
+    }
+
     /// The value of `$_error` and `$x._error`: `{code, message, kind, extra?}`.
     pub fn to_value(&self) -> Value {
         let mut map = Map::new();

@@ -7,9 +7,9 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::policies::recover::RecoverRule;
 use crate::policies::retry::RetryRule;
 use crate::policies::timeout::Timeout;
-use crate::policies::recover::RecoverRule;
 
 /// The newest format of [`Definition`]; stored with each one, so that an old run keeps the meaning it started with.
 pub const IR_VERSION: u32 = 1;

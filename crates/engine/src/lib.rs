@@ -2,9 +2,23 @@
 //!
 //! No clock, no randomness, no I/O, no threads. The shell (crate `runner`) feeds inputs and does what is outstanding.
 
+mod apply;
+pub mod decide;
 pub mod expression;
 pub mod failure;
 pub mod ir;
 pub mod journal;
+pub mod key;
+pub mod outstanding;
 pub mod path;
 pub mod policies;
+pub mod record;
+pub mod run;
+mod steps;
+pub mod template;
+mod turn;
+
+pub use apply::check;
+pub use decide::{Input, Rejection, Report, decide};
+pub use outstanding::{Outstanding, Running, Wanted, outstanding};
+pub use run::{Run, Status};

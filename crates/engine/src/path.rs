@@ -23,6 +23,16 @@ impl Path {
         if self.0.is_empty() { Path(name.to_owned()) } else { Path(format!("{}.{name}", self.0)) }
     }
 
+    /// The frame that an entry at this path lies in: all but the last segment.
+    pub fn parent(&self) -> Path {
+        self.0.rfind('.').map_or_else(Path::root, |dot| Path(self.0[..dot].to_owned()))
+    }
+
+    /// The last segment: an entry's id.
+    pub fn last(&self) -> &str {
+        self.0.rfind('.').map_or(self.0.as_str(), |dot| &self.0[dot + 1..])
+    }
+
     /// As text.
     pub fn as_str(&self) -> &str {
         &self.0

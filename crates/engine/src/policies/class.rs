@@ -72,13 +72,9 @@ impl Class {
     pub const fn is_retryable(self) -> bool {
         match self {
             Class::QueueFull | Class::QueueWaitTimeout | Class::ScriptBroken | Class::PoolSpawnFailed | Class::Timeout | Class::Transport => true,
-            Class::User
-            | Class::Exception
-            | Class::Annotation
-            | Class::InvalidOutput
-            | Class::Resource
-            | Class::EnvironmentNotReady
-            | Class::Orchestration => false,
+            Class::User | Class::Exception | Class::Annotation | Class::InvalidOutput | Class::Resource | Class::EnvironmentNotReady | Class::Orchestration => {
+                false
+            }
         }
     }
 

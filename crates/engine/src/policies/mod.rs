@@ -1,6 +1,9 @@
 //! What happens to failures and budgets; one file per policy.
 
+pub mod cancel;
 pub mod class;
+pub mod deadline;
+pub mod interrupt;
 pub mod recover;
 pub mod retry;
 pub mod timeout;

@@ -2,8 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::failure::{Outcome, RunError};
 use crate::ir::RegionId;
+use crate::journal::Event;
+use crate::path::Path;
 use crate::policies::retry::Matcher;
+use crate::steps;
+use crate::turn::Turn;
 
 /// One rule of a recovery policy.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -22,4 +27,16 @@ pub enum Recovery {
     Continue,
     /// The region runs; its value becomes the entry's output.
     Catch(RegionId),
+}
+
+/// Applies the recovery policy of the entry `number` in `frame` to its final failure.
+pub(crate) fn entry(turn: &mut Turn<'_>, frame: &Path, number: usize, error: RunError) {
+    let Some(node) = turn.node(frame, number) else { return };
+    let path = frame.child(&node.id);
+    let Outcome::Failed(class) = error.class else { return steps::fail(turn, frame, error) };
+    match node.policy.recover.iter().find(|rule| rule.matches.covers(class)).map(|rule| &rule.then) {
+        None => steps::fail(turn, frame, error),
+        Some(Recovery::Continue) => turn.emit(Event::Continued { path, error }),
+        Some(Recovery::Catch(_)) => turn.emit(Event::CatchEntered { path, error }),
+    }
 }

@@ -185,12 +185,9 @@ pub fn decide(rules: &[RetryRule], situation: Situation) -> Decision {
     let asked_ms = situation.retry_after_ms.unwrap_or(0).min(RETRY_AFTER_CAP_MS);
     let wait_ms = rule.wait_ms(situation.used + 1, situation.draw).max(asked_ms);
     match situation.remaining_ms {
-        Some(remaining_ms) if wait_ms + DEADLINE_SLACK_MS > remaining_ms => Decision::Stop {
-            retry: No,
-            reason: Reason::WouldOverrunDeadline,
-            wait_ms: Some(wait_ms),
-            remaining_ms: Some(remaining_ms),
-        },
+        Some(remaining_ms) if wait_ms + DEADLINE_SLACK_MS > remaining_ms => {
+            Decision::Stop { retry: No, reason: Reason::WouldOverrunDeadline, wait_ms: Some(wait_ms), remaining_ms: Some(remaining_ms) }
+        }
         remaining_ms => Decision::Retry { retry: Yes, wait_ms, remaining_ms },
     }
 }

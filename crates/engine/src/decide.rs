@@ -1,0 +1,137 @@
+//! Routes what happened to what follows: (run, input, now) → events, or a rejection.
+
+use serde_json::Value;
+
+use crate::expression::Evaluate;
+use crate::failure::Failure;
+use crate::journal::{Event, Millis};
+use crate::path::Path;
+use crate::policies::{cancel, deadline, interrupt};
+use crate::run::Run;
+use crate::steps;
+use crate::turn::Turn;
+
+/// Something that happened to a run.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Input {
+    /// Go on: the run is new, or the last decision stopped at its bound.
+    Continue,
+    /// A worker was reserved for the attempt that is due at `path`.
+    Reserved {
+        /// The script entry.
+        path: Path,
+        /// The attempt that is due.
+        attempt: u32,
+        /// The id under which its report will come.
+        id: String,
+        /// How long it waited for the worker.
+        queued_ms: u64,
+        /// The process tree it will run in.
+        tree: Value,
+    },
+    /// No worker could be had for the attempt that is due at `path`.
+    NotStarted {
+        /// The script entry.
+        path: Path,
+        /// The attempt that is due.
+        attempt: u32,
+        /// Why.
+        failure: Failure,
+    },
+    /// An attempt ended.
+    Finished {
+        /// The script entry.
+        path: Path,
+        /// The attempt's id.
+        id: String,
+        /// How.
+        report: Report,
+    },
+    /// Time has passed: whatever is due by now happens.
+    Tick,
+    /// Somebody wants the run to end.
+    Cancel {
+        /// Who.
+        by: Option<String>,
+        /// Why.
+        reason: Option<String>,
+    },
+    /// This engine took the run over from one that died; what was in flight is known to be dead.
+    Adopted {
+        /// This engine.
+        owner: String,
+    },
+}
+
+/// How an attempt ended.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Report {
+    /// With a value.
+    Returned(Value),
+    /// With a failure.
+    Failed(Failure),
+    /// Because the run is stopping.
+    Stopped,
+}
+
+/// Why an input changes nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rejection {
+    /// The run has ended.
+    Terminal,
+    /// The input is about something that is over: a late report, an attempt that is no longer due.
+    Stale,
+}
+
+/// Decides what follows an input, and folds it into the run. An empty list means that nothing does.
+///
+/// The run is ahead of the store until the events are durable; if they cannot be made so, it must be loaded anew.
+///
+/// # Errors
+/// A rejection; the run is then unchanged.
+pub fn decide(run: &mut Run, input: Input, now: Millis, evaluator: &dyn Evaluate) -> Result<Vec<Event>, Rejection> {
+    if run.status.is_terminal() {
+        return Err(Rejection::Terminal);
+    }
+    refuse_stale(run, &input)?;
+    let mut turn = Turn::new(run, evaluator, now);
+    if !matches!(input, Input::Adopted { .. }) {
+        deadline::check(&mut turn);
+    }
+    match input {
+        Input::Continue | Input::Tick => {}
+        Input::Reserved { path, attempt, id, queued_ms, tree } => steps::script::reserved(&mut turn, path, attempt, id, queued_ms, tree),
+        Input::NotStarted { path, attempt, failure } => steps::script::failed(&mut turn, &path, attempt, failure),
+        Input::Finished { path, report, .. } => steps::script::finished(&mut turn, path, report),
+        Input::Cancel { by, reason } => cancel::request(&mut turn, by, reason),
+        Input::Adopted { owner } => {
+            turn.emit(Event::Adopted { owner });
+            interrupt::attempts(&mut turn);
+            deadline::check(&mut turn);
+        }
+    }
+    advance(&mut turn);
+    Ok(turn.events)
+}
+
+fn refuse_stale(run: &Run, input: &Input) -> Result<(), Rejection> {
+    let fits = match input {
+        Input::Reserved { path, attempt, .. } | Input::NotStarted { path, attempt, .. } => run.stopping.is_none() && run.is_due(path, *attempt),
+        Input::Finished { path, id, .. } => run.is_in_flight(path, id),
+        Input::Continue | Input::Tick | Input::Cancel { .. } | Input::Adopted { .. } => true,
+    };
+    if fits { Ok(()) } else { Err(Rejection::Stale) }
+}
+
+/// Moves everything that can move without the world, up to the bound of one decision.
+fn advance(turn: &mut Turn<'_>) {
+    steps::script::expire_zero_budgets(turn);
+    while !turn.is_full() && !turn.run.status.is_terminal() {
+        if turn.run.stopping.is_some() {
+            cancel::wind_down(turn);
+            return;
+        }
+        let Some(frame) = turn.run.movable.first().cloned() else { return };
+        steps::step(turn, &frame);
+    }
+}

@@ -1,0 +1,103 @@
+//! What the world owes a run: a function of its state, which makes recovery the normal path.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::journal::Millis;
+use crate::key;
+use crate::path::Path;
+use crate::run::{FrameState, Phase, Run};
+
+/// What should be true of the world for this run.
+#[derive(Clone, Debug, Default)]
+pub struct Outstanding {
+    /// Attempts that should be started, each not before its time.
+    pub attempts: Vec<Wanted>,
+    /// Attempts that should be running.
+    pub running: Vec<Running>,
+    /// Whether those that run should be stopped.
+    pub stop: bool,
+    /// When time alone changes something: a retry is due, a budget is spent.
+    pub deadline: Option<Millis>,
+    /// Whether the run can move without the world (its last decision stopped at its bound).
+    pub more: bool,
+}
+
+/// An attempt that should be started.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// The script entry.
+    pub path: Path,
+    /// The script's name; the run pins its version.
+    pub script: String,
+    /// A JSON object, the same for all attempts of the entry.
+    pub args: Arc<Value>,
+    /// 1 is the first.
+    pub attempt: u32,
+    /// Not before this.
+    pub not_before: Millis,
+    /// The attempt's own budget.
+    pub timeout_ms: Option<u64>,
+    /// The same across attempts, restarts and resumes.
+    pub idempotency_key: String,
+}
+
+/// An attempt that should be running.
+#[derive(Clone, Debug)]
+pub struct Running {
+    /// The script entry.
+    pub path: Path,
+    /// The attempt's id.
+    pub id: String,
+    /// The process tree it runs in.
+    pub tree: Value,
+}
+
+/// What the world owes `run`.
+pub fn outstanding(run: &Run) -> Outstanding {
+    if run.status.is_terminal() {
+        return Outstanding::default();
+    }
+    let stop = run.stopping.is_some();
+    let attempts: Vec<Wanted> = if stop { Vec::new() } else { wanted(run) };
+    let retries = attempts.iter().map(|wanted| wanted.not_before);
+    let deadline = retries.chain(budget_end(run)).min();
+    Outstanding { running: running(run), stop, deadline, more: !run.movable.is_empty(), attempts }
+}
+
+fn wanted(run: &Run) -> Vec<Wanted> {
+    let due = run.due_scripts().map(|due| Wanted {
+        script: due.script.name.clone(),
+        args: Arc::clone(due.args),
+        attempt: due.attempt,
+        not_before: due.at,
+        timeout_ms: due.timeout_ms,
+        idempotency_key: key::idempotency(&run.created.run, &due.path, 0),
+        path: due.path,
+    });
+    due.collect()
+}
+
+fn running(run: &Run) -> Vec<Running> {
+    let busy = run.busy.iter().filter_map(|frame_path| {
+        let frame = run.frames.get(frame_path)?;
+        let FrameState::Script(number, script) = &frame.state else { return None };
+        let Phase::InFlight { id, tree } = &script.phase else { return None };
+        let node = run.node(frame, *number)?;
+        Some(Running { path: frame_path.child(&node.id), id: id.clone(), tree: tree.clone() })
+    });
+    busy.collect()
+}
+
+/// When a budget of the run will be spent if nothing changes.
+fn budget_end(run: &Run) -> Option<Millis> {
+    if run.stopping.is_some() {
+        return None;
+    }
+    let active = run.created.active_budget_ms.zip(run.active.since).map(|(budget, since)| {
+        let left = budget.saturating_sub(run.active.used_ms);
+        since.saturating_add(Millis::try_from(left).unwrap_or(Millis::MAX))
+    });
+    run.created.deadline.into_iter().chain(active).min()
+}

@@ -1,0 +1,311 @@
+//! The run record: what a journal says, in the form that people and programs are shown.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::Value;
+
+use crate::failure::RunError;
+use crate::journal::{Batch, Created, Event, Millis};
+use crate::path::Path;
+use crate::policies::class::{Class, Kind};
+use crate::policies::retry::Decision;
+use crate::run::Status;
+
+/// A time as RFC 3339 in UTC, to the millisecond.
+pub fn rfc3339(at: Millis) -> String {
+    // Outside of jiff's years (±9999) there is no RFC 3339 form; the nearest bound is shown.
+    let timestamp = Timestamp::from_millisecond(at).unwrap_or(if at < 0 { Timestamp::MIN } else { Timestamp::MAX });
+    format!("{timestamp:.3}")
+}
+
+/// A run as it is shown.
+#[derive(Clone, Debug, Serialize)]
+pub struct RunRecord {
+    /// The run's id.
+    pub id: String,
+    /// The workflow's name.
+    pub workflow: String,
+    /// Its version.
+    pub version: u64,
+    /// What the run is doing.
+    pub status: Status,
+    /// What it was given, defaults filled in.
+    pub inputs: Value,
+    /// What it gave; `null` unless it succeeded.
+    pub outputs: Option<Value>,
+    /// Why it ended, if not well.
+    pub error: Option<RunError>,
+    /// When it was created.
+    #[serde(serialize_with = "time")]
+    pub created_at: Millis,
+    /// When an engine began with it.
+    #[serde(serialize_with = "optional_time")]
+    pub started_at: Option<Millis>,
+    /// When it ended.
+    #[serde(serialize_with = "optional_time")]
+    pub ended_at: Option<Millis>,
+    /// Its wall-clock deadline, if the document or the caller gave one.
+    #[serde(serialize_with = "optional_time")]
+    pub deadline: Option<Millis>,
+    /// Where its compensation stands.
+    pub compensation: Compensation,
+    /// Every attempt, in the order they were decided.
+    pub attempts: Vec<AttemptRecord>,
+    /// What took effect, in order of completion.
+    pub ledger: Vec<LedgerRecord>,
+    /// Tasks deferred to the run's success.
+    pub deferred: Vec<Value>,
+    /// Reviews.
+    pub reviews: Vec<Value>,
+}
+
+/// Where a run's compensation stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Compensation {
+    /// There is nothing to compensate.
+    None,
+}
+
+/// One attempt of a script entry.
+#[derive(Clone, Debug, Serialize)]
+pub struct AttemptRecord {
+    /// The entry's id.
+    pub step: String,
+    /// Its path.
+    pub path: Path,
+    /// 1 is the first.
+    pub attempt: u32,
+    /// How it stands.
+    pub status: AttemptStatus,
+    /// The failure's class.
+    pub class: Option<Class>,
+    /// The failure's coarse sort.
+    pub kind: Option<Kind>,
+    /// The failure's code.
+    pub code: Option<String>,
+    /// The failure's message.
+    pub message: Option<String>,
+    /// What a refusal carried.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub extra: Option<Value>,
+    /// Whether the run went on past this failure.
+    pub recovered: bool,
+    /// What was decided about the failure.
+    pub decision: Option<Decision>,
+    /// The wait before this attempt.
+    pub wait_ms: u64,
+    /// How long it waited for a worker.
+    pub queued_ms: u64,
+    /// When a worker was reserved for it; `null` if none could be.
+    #[serde(serialize_with = "optional_time")]
+    pub started_at: Option<Millis>,
+    /// When it ended.
+    #[serde(serialize_with = "optional_time")]
+    pub ended_at: Option<Millis>,
+}
+
+/// How an attempt stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AttemptStatus {
+    /// It runs.
+    Running,
+    /// It returned.
+    Succeeded,
+    /// It failed.
+    Failed,
+    /// It was ended by a cancel or by the run's deadline.
+    Cancelled,
+}
+
+/// One effect of a run.
+#[derive(Clone, Debug, Serialize)]
+pub struct LedgerRecord {
+    /// The script entry.
+    pub path: Path,
+    /// What became of it.
+    pub status: LedgerStatus,
+    /// Its place in the order of completion, from 1.
+    pub order: u32,
+}
+
+/// What became of an effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LedgerStatus {
+    /// It took effect.
+    Completed,
+}
+
+impl RunRecord {
+    /// The record of a run whose first event is `created`.
+    pub fn new(created: &Created, at: Millis) -> RunRecord {
+        RunRecord {
+            id: created.run.clone(),
+            workflow: created.workflow.clone(),
+            version: created.version,
+            status: Status::Queued,
+            inputs: Value::Object(created.inputs.clone()),
+            outputs: None,
+            error: None,
+            created_at: at,
+            started_at: None,
+            ended_at: None,
+            deadline: created.deadline,
+            compensation: Compensation::None,
+            attempts: Vec::new(),
+            ledger: Vec::new(),
+            deferred: Vec::new(),
+            reviews: Vec::new(),
+        }
+    }
+
+    /// The record that a journal tells; `None` if it does not begin with `created`.
+    pub fn of(batches: &[Batch]) -> Option<RunRecord> {
+        let mut fold = Fold::default();
+        for batch in batches {
+            for event in &batch.events {
+                fold.event(event, batch.at);
+            }
+        }
+        fold.record
+    }
+}
+
+/// The record in the making, with the indices that keep it linear in the journal's length.
+#[derive(Default)]
+struct Fold {
+    record: Option<RunRecord>,
+    /// Attempts of each entry, as indices into the record's list.
+    attempts_of: BTreeMap<Path, Vec<usize>>,
+}
+
+impl Fold {
+    fn event(&mut self, event: &Event, at: Millis) {
+        if let Event::Created(created) = event {
+            self.record = Some(RunRecord::new(created, at));
+            return;
+        }
+        let Some(record) = &mut self.record else { return };
+        if !matches!(event, Event::CancelRequested { .. }) && record.started_at.is_none() {
+            record.started_at = Some(at);
+            record.status = Status::Running;
+        }
+        match event {
+            Event::AttemptStarted { path, attempt, queued_ms, .. } => {
+                let row = self.attempt(path, *attempt);
+                if let Some(row) = row {
+                    row.started_at = Some(at);
+                    row.queued_ms = *queued_ms;
+                }
+            }
+            Event::AttemptSucceeded { path, attempt, .. } => {
+                if let Some(row) = self.attempt(path, *attempt) {
+                    row.status = AttemptStatus::Succeeded;
+                    row.ended_at = Some(at);
+                }
+                self.completed(path);
+            }
+            Event::AttemptFailed { path, attempt, failure, decision } => {
+                if let Some(row) = self.attempt(path, *attempt) {
+                    row.status = AttemptStatus::Failed;
+                    row.ended_at = Some(at);
+                    row.class = Some(failure.class);
+                    row.kind = Some(failure.class.kind());
+                    row.code = Some(failure.code.clone());
+                    row.message = Some(failure.message.clone());
+                    row.extra.clone_from(&failure.extra);
+                    row.decision = Some(decision.clone());
+                }
+            }
+            Event::AttemptCancelled { path, attempt } => {
+                if let Some(row) = self.attempt(path, *attempt) {
+                    row.status = AttemptStatus::Cancelled;
+                    row.ended_at = Some(at);
+                }
+            }
+            Event::Continued { path, .. } | Event::Completed { path, .. } => self.recovered(path),
+            Event::Succeeded { outputs } => self.end(Status::Succeeded, Some(outputs), None, at),
+            Event::Failed { error } => self.end(Status::Failed, None, Some(error), at),
+            Event::Cancelled { error } => self.end(Status::Cancelled, None, Some(error), at),
+            _ => {}
+        }
+    }
+
+    /// The row of an attempt, made when it is first heard of.
+    fn attempt(&mut self, path: &Path, attempt: u32) -> Option<&mut AttemptRecord> {
+        let record = self.record.as_mut()?;
+        let rows = self.attempts_of.entry(path.clone()).or_default();
+        let known = rows.iter().copied().find(|row| record.attempts[*row].attempt == attempt);
+        let row = known.unwrap_or_else(|| {
+            let before = rows.last().and_then(|row| record.attempts[*row].decision.as_ref());
+            let wait_ms = before.and_then(Decision::retry_wait_ms).unwrap_or(0);
+            record.attempts.push(AttemptRecord::new(path, attempt, wait_ms));
+            rows.push(record.attempts.len() - 1);
+            record.attempts.len() - 1
+        });
+        record.attempts.get_mut(row)
+    }
+
+    fn completed(&mut self, path: &Path) {
+        self.recovered(path);
+        if let Some(record) = &mut self.record {
+            let order = u32::try_from(record.ledger.len()).unwrap_or(u32::MAX).saturating_add(1);
+            record.ledger.push(LedgerRecord { path: path.clone(), status: LedgerStatus::Completed, order });
+        }
+    }
+
+    /// The entry at `path` is through: its failed attempts did not stop the run.
+    fn recovered(&mut self, path: &Path) {
+        let (Some(record), Some(rows)) = (&mut self.record, self.attempts_of.get(path)) else { return };
+        for row in rows {
+            let attempt = &mut record.attempts[*row];
+            attempt.recovered = attempt.status == AttemptStatus::Failed;
+        }
+    }
+
+    fn end(&mut self, status: Status, outputs: Option<&Value>, error: Option<&RunError>, at: Millis) {
+        if let Some(record) = &mut self.record {
+            record.status = status;
+            record.outputs = outputs.cloned();
+            record.error = error.cloned();
+            record.ended_at = Some(at);
+        }
+    }
+}
+
+impl AttemptRecord {
+    fn new(path: &Path, attempt: u32, wait_ms: u64) -> AttemptRecord {
+        AttemptRecord {
+            step: path.last().to_owned(),
+            path: path.clone(),
+            attempt,
+            status: AttemptStatus::Running,
+            class: None,
+            kind: None,
+            code: None,
+            message: None,
+            extra: None,
+            recovered: false,
+            decision: None,
+            wait_ms,
+            queued_ms: 0,
+            started_at: None,
+            ended_at: None,
+        }
+    }
+}
+
+fn time<S: Serializer>(at: &Millis, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&rfc3339(*at))
+}
+
+fn optional_time<S: Serializer>(at: &Option<Millis>, serializer: S) -> Result<S::Ok, S::Error> {
+    match at {
+        Some(at) => time(at, serializer),
+        None => serializer.serialize_none(),
+    }
+}

@@ -1,0 +1,113 @@
+//! `script`: work that is done outside the engine, in attempts.
+
+use serde_json::Value;
+
+use crate::decide::Report;
+use crate::failure::Failure;
+use crate::ir::{Op, Script};
+use crate::journal::Event;
+use crate::key;
+use crate::path::Path;
+use crate::policies::class::Class;
+use crate::policies::retry::{self, Situation};
+use crate::run::{FrameState, Phase, Run};
+use crate::template::described;
+use crate::turn::Turn;
+
+pub(crate) fn enter(turn: &mut Turn<'_>, frame: &Path, path: &Path, script: &Script) -> Result<(), Failure> {
+    let args = turn.fill(&script.args, frame)?;
+    if !args.is_object() {
+        return Err(Failure::orchestration(format!("args must be a map of names to values, they are {}", described(&args))));
+    }
+    turn.emit(Event::ScriptEntered { path: path.clone(), args });
+    expire_zero_budgets(turn);
+    Ok(())
+}
+
+pub(crate) fn reserved(turn: &mut Turn<'_>, path: Path, attempt: u32, id: String, queued_ms: u64, tree: Value) {
+    // The deadline may have passed in this very decision: then nothing starts.
+    if turn.run.stopping.is_none() {
+        turn.emit(Event::AttemptStarted { path, attempt, id, queued_ms, tree });
+    }
+}
+
+pub(crate) fn finished(turn: &mut Turn<'_>, path: Path, report: Report) {
+    let Some(attempt) = turn.run.script_at(&path).map(|script| script.attempt) else { return };
+    match report {
+        // Once the run is stopping, what an attempt still said is not used.
+        _ if turn.run.stopping.is_some() => turn.emit(Event::AttemptCancelled { path, attempt }),
+        Report::Returned(output) => turn.emit(Event::AttemptSucceeded { path, attempt, output }),
+        Report::Failed(failure) => failed(turn, &path, attempt, failure),
+        Report::Stopped => failed(turn, &path, attempt, Failure::new(Class::ScriptBroken, "the worker was stopped although the run goes on")),
+    }
+}
+
+pub(crate) fn failed(turn: &mut Turn<'_>, path: &Path, attempt: u32, failure: Failure) {
+    if turn.run.stopping.is_some() {
+        return;
+    }
+    let decision = retry::decide(&turn.run.retry_rules(path), situation(turn, path, attempt, &failure));
+    turn.emit(Event::AttemptFailed { path: path.clone(), attempt, failure, decision });
+}
+
+/// What the retry policy is to know about a failed attempt.
+pub(crate) fn situation(turn: &Turn<'_>, path: &Path, attempt: u32, failure: &Failure) -> Situation {
+    Situation {
+        class: failure.class,
+        attempt,
+        used: attempt.saturating_sub(1),
+        remaining_ms: turn.run.remaining_ms(turn.now),
+        retry_after_ms: failure.retry_after_ms,
+        draw: key::draw(&turn.run.created.run, path, attempt),
+        cancelled: turn.run.stopping.is_some(),
+    }
+}
+
+/// Attempts that are due now and whose budget is zero time out without being started.
+pub(crate) fn expire_zero_budgets(turn: &mut Turn<'_>) {
+    let now = turn.now;
+    let expired: Vec<(Path, u32)> =
+        turn.run.due_scripts().filter(|due| due.timeout_ms == Some(0) && due.at <= now).map(|due| (due.path, due.attempt)).collect();
+    for (path, attempt) in expired {
+        let failure = Failure::new(Class::Timeout, "its timeout is zero, so it was not started");
+        failed(turn, &path, attempt, failure);
+    }
+}
+
+/// An attempt that should run.
+pub(crate) struct Due<'a> {
+    pub path: Path,
+    pub script: &'a Script,
+    pub args: &'a std::sync::Arc<Value>,
+    pub attempt: u32,
+    pub at: crate::journal::Millis,
+    pub timeout_ms: Option<u64>,
+}
+
+impl Run {
+    /// The attempts that should run, now or later, in path order.
+    pub(crate) fn due_scripts(&self) -> impl Iterator<Item = Due<'_>> {
+        self.busy.iter().filter_map(|frame_path| {
+            let frame = self.frames.get(frame_path)?;
+            let FrameState::Script(number, state) = &frame.state else { return None };
+            let Phase::Due { at } = state.phase else { return None };
+            let node = self.node(frame, *number)?;
+            let Op::Script(script) = &node.op else { return None };
+            let timeout_ms = node.policy.timeout.as_ref().map(|timeout| timeout.ms);
+            Some(Due { path: frame_path.child(&node.id), script, args: &state.args, attempt: state.attempt, at, timeout_ms })
+        })
+    }
+
+    pub(crate) fn retry_rules(&self, path: &Path) -> Vec<retry::RetryRule> {
+        let node = self.locate(path).and_then(|(frame, number)| self.node(self.frames.get(&frame)?, number));
+        node.map(|node| node.policy.retry.clone()).unwrap_or_default()
+    }
+
+    pub(crate) fn is_due(&self, path: &Path, attempt: u32) -> bool {
+        self.script_at(path).is_some_and(|script| script.attempt == attempt && matches!(script.phase, Phase::Due { .. }))
+    }
+
+    pub(crate) fn is_in_flight(&self, path: &Path, attempt_id: &str) -> bool {
+        self.script_at(path).is_some_and(|script| matches!(&script.phase, Phase::InFlight { id, .. } if id == attempt_id))
+    }
+}

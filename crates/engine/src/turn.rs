@@ -1,0 +1,75 @@
+//! One decision in the making: events are folded into the run as they are decided, so each sees the ones before it.
+
+use serde_json::Value;
+
+use crate::expression::Evaluate;
+use crate::failure::Failure;
+use crate::ir::{Node, Template};
+use crate::journal::{Event, Millis};
+use crate::path::Path;
+use crate::run::Run;
+use crate::template;
+
+/// The most events that one decision makes of pure entries before it yields.
+pub const MAX_EVENTS: usize = 1_000;
+/// The most value bytes, roughly, that one decision makes before it yields.
+pub const MAX_BYTES: usize = 1 << 20;
+
+pub(crate) struct Turn<'a> {
+    pub run: &'a mut Run,
+    pub evaluator: &'a dyn Evaluate,
+    pub now: Millis,
+    pub events: Vec<Event>,
+    bytes: usize,
+}
+
+impl<'a> Turn<'a> {
+    pub fn new(run: &'a mut Run, evaluator: &'a dyn Evaluate, now: Millis) -> Turn<'a> {
+        Turn { run, evaluator, now, events: Vec::new(), bytes: 0 }
+    }
+
+    pub fn emit(&mut self, event: Event) {
+        self.bytes += weight_of_event(&event);
+        self.run.apply(&event, self.now);
+        self.events.push(event);
+    }
+
+    /// Whether this decision has grown to its bound.
+    pub fn is_full(&self) -> bool {
+        self.events.len() >= MAX_EVENTS || self.bytes >= MAX_BYTES
+    }
+
+    /// Fills a template in the scope of the frame at `frame`.
+    pub fn fill(&self, template: &Template, frame: &Path) -> Result<Value, Failure> {
+        template::fill(template, &self.run.scope(frame), self.evaluator).map_err(Failure::orchestration)
+    }
+
+    /// Evaluates a condition in the scope of the frame at `frame`.
+    pub fn condition(&self, template: &Template, frame: &Path) -> Result<bool, Failure> {
+        template::condition(template, &self.run.scope(frame), self.evaluator).map_err(Failure::orchestration)
+    }
+
+    /// The node with this number in the frame at `frame`.
+    pub fn node(&self, frame: &Path, number: usize) -> Option<Node> {
+        self.run.frames.get(frame).and_then(|frame| self.run.node(frame, number)).cloned()
+    }
+}
+
+fn weight_of_event(event: &Event) -> usize {
+    match event {
+        Event::Completed { output, .. } | Event::AttemptSucceeded { output, .. } => weight(output),
+        Event::ScriptEntered { args, .. } => weight(args),
+        Event::Succeeded { outputs } => weight(outputs),
+        _ => 64,
+    }
+}
+
+/// Roughly the bytes that a value takes as text; no value is serialised for it.
+fn weight(value: &Value) -> usize {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 8,
+        Value::String(text) => text.len() + 2,
+        Value::Array(items) => items.iter().map(weight).sum::<usize>() + 2,
+        Value::Object(map) => map.iter().map(|(key, value)| key.len() + 4 + weight(value)).sum::<usize>() + 2,
+    }
+}
