@@ -49,6 +49,24 @@ pub enum Input {
     },
     /// Time has passed: whatever is due by now happens.
     Tick,
+    /// Somebody sent an event to the run.
+    Event {
+        /// Its name.
+        name: String,
+        /// What it carries.
+        payload: Value,
+    },
+    /// A running script asked for work to be submitted if the run succeeds.
+    Deferred {
+        /// The script entry.
+        path: Path,
+        /// The attempt's id.
+        id: String,
+        /// The workflow to start.
+        workflow: String,
+        /// Its inputs.
+        args: Value,
+    },
     /// Somebody wants the run to end.
     Cancel {
         /// Who.
@@ -99,7 +117,10 @@ pub fn decide(run: &mut Run, input: Input, now: Millis, evaluator: &dyn Evaluate
         deadline::check(&mut turn);
     }
     match input {
-        Input::Continue | Input::Tick => {}
+        Input::Continue => {}
+        Input::Tick => steps::expire(&mut turn),
+        Input::Event { name, payload } => steps::wait::received(&mut turn, name, payload),
+        Input::Deferred { path, workflow, args, .. } => steps::script::deferred(&mut turn, path, workflow, args),
         Input::Reserved { path, attempt, id, queued_ms, tree } => steps::script::reserved(&mut turn, path, attempt, id, queued_ms, tree),
         Input::NotStarted { path, attempt, failure } => steps::script::failed(&mut turn, &path, attempt, failure),
         Input::Finished { path, report, .. } => steps::script::finished(&mut turn, path, report),
@@ -108,6 +129,7 @@ pub fn decide(run: &mut Run, input: Input, now: Millis, evaluator: &dyn Evaluate
             turn.emit(Event::Adopted { owner });
             interrupt::attempts(&mut turn);
             deadline::check(&mut turn);
+            steps::expire(&mut turn);
         }
     }
     advance(&mut turn);
@@ -116,9 +138,9 @@ pub fn decide(run: &mut Run, input: Input, now: Millis, evaluator: &dyn Evaluate
 
 fn refuse_stale(run: &Run, input: &Input) -> Result<(), Rejection> {
     let fits = match input {
-        Input::Reserved { path, attempt, .. } | Input::NotStarted { path, attempt, .. } => run.stopping.is_none() && run.is_due(path, *attempt),
-        Input::Finished { path, id, .. } => run.is_in_flight(path, id),
-        Input::Continue | Input::Tick | Input::Cancel { .. } | Input::Adopted { .. } => true,
+        Input::Reserved { path, attempt, .. } | Input::NotStarted { path, attempt, .. } => run.is_due(path, *attempt) && !run.is_stopped(path),
+        Input::Finished { path, id, .. } | Input::Deferred { path, id, .. } => run.is_in_flight(path, id),
+        Input::Continue | Input::Tick | Input::Event { .. } | Input::Cancel { .. } | Input::Adopted { .. } => true,
     };
     if fits { Ok(()) } else { Err(Rejection::Stale) }
 }

@@ -1,8 +1,8 @@
 //! The seam between the engine and the expression languages, which live with their dialects.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use crate::ir::Expression;
+use crate::ir::{Definition, Expression};
 
 /// The values that names stand for at one point of a run.
 ///
@@ -19,4 +19,10 @@ pub trait Evaluate: Send + Sync {
     /// # Errors
     /// A sentence for the author; it becomes the message of an `orchestration` failure.
     fn evaluate(&self, expression: &Expression, scope: &dyn Scope) -> Result<Value, String>;
+
+    /// The inputs of a called workflow, checked against its declarations, defaults filled in.
+    ///
+    /// # Errors
+    /// A sentence for the author that names the input and what is wrong with it.
+    fn check_inputs(&self, definition: &Definition, given: Value) -> Result<Map<String, Value>, String>;
 }

@@ -108,6 +108,130 @@ pub enum Op {
     Choice(Choice),
     /// Evaluates a template.
     Set(Template),
+    /// Runs regions side by side.
+    Parallel(Parallel),
+    /// Runs a region again and again.
+    Loop(Loop),
+    /// Runs another workflow inside this run.
+    Call(Call),
+    /// Waits for time or for an event.
+    Wait(Wait),
+    /// Fails the run, as a refusal of the workflow's own.
+    Fail(Fail),
+    /// Ends the workflow successfully with this output map.
+    Return(Template),
+}
+
+/// A `parallel` entry.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Parallel {
+    /// In the author's order; never empty.
+    pub branches: Vec<Branch>,
+    /// What a failed branch means for the others.
+    pub on_failure: OnFailure,
+    /// How many branches run at once; `None`: all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub concurrency: Option<usize>,
+}
+
+/// One branch of a `parallel`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Branch {
+    /// Its name; `0`, `1`, … where the author gave none.
+    pub name: String,
+    /// What runs.
+    pub body: RegionId,
+}
+
+/// What a failed branch means for the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnFailure {
+    /// They are cancelled.
+    Cancel,
+    /// They finish.
+    Wait,
+}
+
+/// A `loop` entry.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Loop {
+    /// What it runs over.
+    pub source: Source,
+    /// How many iterations run at once; 1 with `while`.
+    pub concurrency: usize,
+    /// More iterations than this are an `orchestration` failure.
+    pub max_iterations: usize,
+    /// How many iterations may fail.
+    pub max_failures: usize,
+    /// What runs.
+    pub body: RegionId,
+}
+
+/// What a loop runs over.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Source {
+    /// The items of a list, each bound to a name.
+    Over {
+        /// Must evaluate to a list.
+        list: Template,
+        /// The loop variable.
+        name: String,
+    },
+    /// As long as a condition is true; it is evaluated before each iteration.
+    While(Template),
+}
+
+/// A `workflow` entry.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Call {
+    /// The workflow's name.
+    pub workflow: String,
+    /// The version asked for; `None`: the one that the run pins.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<u64>,
+    /// Its inputs.
+    pub args: Template,
+}
+
+impl Call {
+    /// Under which name a run keeps the definition that this call runs.
+    pub fn key(&self) -> String {
+        self.version.map_or_else(|| self.workflow.clone(), |version| format!("{}@{version}", self.workflow))
+    }
+}
+
+/// A `wait` entry.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Wait {
+    /// For a time, in milliseconds.
+    For(u64),
+    /// Until a time: an RFC 3339 string.
+    Until(Template),
+    /// For an event of this name, for at most a time.
+    Event {
+        /// The event's name.
+        name: String,
+        /// In milliseconds; `null` is the value once it has passed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        timeout_ms: Option<u64>,
+    },
+}
+
+/// A `fail` entry.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Fail {
+    /// HTTP status, 400 to 599.
+    pub status: u16,
+    /// Must evaluate to a non-empty string.
+    pub code: Template,
+    /// Must evaluate to a string.
+    pub message: Template,
+    /// Any value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub extra: Option<Template>,
 }
 
 /// A script entry.

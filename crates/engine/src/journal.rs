@@ -102,12 +102,148 @@ pub enum Event {
         /// The arm's number.
         arm: Option<usize>,
     },
-    /// An entry that is not a script, or a script whose recovery completed, has its value.
+    /// An entry that has no frame of its own has its value.
     Completed {
         /// The entry.
         path: Path,
         /// Its value.
         output: Value,
+    },
+    /// The region that an entry ran (a choice's arm, a recovery) is through; its value is the entry's.
+    RegionCompleted {
+        /// The entry.
+        path: Path,
+    },
+    /// A parallel was reached.
+    ParallelEntered {
+        /// The entry.
+        path: Path,
+    },
+    /// A branch began.
+    BranchStarted {
+        /// The parallel.
+        path: Path,
+        /// The branch's number.
+        branch: usize,
+    },
+    /// A branch is through.
+    BranchCompleted {
+        /// The parallel.
+        path: Path,
+        /// The branch's number.
+        branch: usize,
+    },
+    /// A branch failed.
+    BranchFailed {
+        /// The parallel.
+        path: Path,
+        /// The branch's number.
+        branch: usize,
+        /// Why.
+        error: RunError,
+    },
+    /// A loop was reached.
+    LoopEntered {
+        /// The entry.
+        path: Path,
+        /// The list it runs over; `None` with `while`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        items: Option<Vec<Value>>,
+    },
+    /// An iteration began.
+    IterationStarted {
+        /// The loop.
+        path: Path,
+        /// Its index.
+        index: usize,
+    },
+    /// An iteration is through; its value is its last entry's.
+    IterationCompleted {
+        /// The loop.
+        path: Path,
+        /// Its index.
+        index: usize,
+    },
+    /// An iteration failed.
+    IterationFailed {
+        /// The loop.
+        path: Path,
+        /// Its index.
+        index: usize,
+        /// Why.
+        error: RunError,
+    },
+    /// A parallel or a loop is through.
+    ContainerCompleted {
+        /// The entry.
+        path: Path,
+    },
+    /// A container is being stopped: nothing inside it starts any more, and once nothing of it runs it fails with this error.
+    ContainerStopped {
+        /// The entry.
+        path: Path,
+        /// What it fails with.
+        error: RunError,
+    },
+    /// A container failed for good, nothing inside it runs.
+    EntryFailed {
+        /// The entry.
+        path: Path,
+        /// Why.
+        error: RunError,
+    },
+    /// Another workflow was entered.
+    CallEntered {
+        /// The entry.
+        path: Path,
+        /// Its checked inputs.
+        inputs: Map<String, Value>,
+        /// When its own document's timeout ends it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        deadline: Option<Millis>,
+    },
+    /// The called workflow ended well.
+    CallCompleted {
+        /// The entry.
+        path: Path,
+        /// Its output map.
+        outputs: Value,
+    },
+    /// A wait was reached.
+    WaitEntered {
+        /// The entry.
+        path: Path,
+        /// When it ends by itself.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        due: Option<Millis>,
+        /// The event it waits for.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        event: Option<String>,
+    },
+    /// An event was sent to the run; it is kept until a wait takes it.
+    EventReceived {
+        /// Its name.
+        name: String,
+        /// What it carries.
+        payload: Value,
+    },
+    /// A wait took the oldest event of its name; the payload is its value.
+    EventTaken {
+        /// The entry.
+        path: Path,
+        /// The event's name.
+        name: String,
+    },
+    /// A script asked for work to be submitted if the whole run succeeds.
+    TaskDeferred {
+        /// The script entry.
+        path: Path,
+        /// Which attempt.
+        attempt: u32,
+        /// The workflow to start.
+        workflow: String,
+        /// Its inputs.
+        args: Value,
     },
     /// A cancel was asked for: from here on nothing new starts, whatever the policies say.
     CancelRequested {

@@ -3,6 +3,7 @@
 //! No clock, no randomness, no I/O, no threads. The shell (crate `runner`) feeds inputs and does what is outstanding.
 
 mod apply;
+mod check;
 pub mod decide;
 pub mod expression;
 pub mod failure;
@@ -18,7 +19,7 @@ mod steps;
 pub mod template;
 mod turn;
 
-pub use apply::check;
+pub use check::{check, inner_regions};
 pub use decide::{Input, Rejection, Report, decide};
 pub use outstanding::{Outstanding, Running, Wanted, outstanding};
-pub use run::{Run, Status};
+pub use run::{Program, Run, Status};

@@ -16,8 +16,6 @@ pub struct Outstanding {
     pub attempts: Vec<Wanted>,
     /// Attempts that should be running.
     pub running: Vec<Running>,
-    /// Whether those that run should be stopped.
-    pub stop: bool,
     /// When time alone changes something: a retry is due, a budget is spent.
     pub deadline: Option<Millis>,
     /// Whether the run can move without the world (its last decision stopped at its bound).
@@ -52,6 +50,8 @@ pub struct Running {
     pub id: String,
     /// The process tree it runs in.
     pub tree: Value,
+    /// Whether it should be stopped: the run, or a container around it, is being ended.
+    pub stop: bool,
 }
 
 /// What the world owes `run`.
@@ -59,11 +59,10 @@ pub fn outstanding(run: &Run) -> Outstanding {
     if run.status.is_terminal() {
         return Outstanding::default();
     }
-    let stop = run.stopping.is_some();
-    let attempts: Vec<Wanted> = if stop { Vec::new() } else { wanted(run) };
+    let attempts: Vec<Wanted> = if run.stopping.is_some() { Vec::new() } else { wanted(run) };
     let retries = attempts.iter().map(|wanted| wanted.not_before);
-    let deadline = retries.chain(budget_end(run)).min();
-    Outstanding { running: running(run), stop, deadline, more: !run.movable.is_empty(), attempts }
+    let deadline = retries.chain(budget_end(run)).chain(timers(run)).min();
+    Outstanding { running: running(run), deadline, more: !run.movable.is_empty(), attempts }
 }
 
 fn wanted(run: &Run) -> Vec<Wanted> {
@@ -85,9 +84,16 @@ fn running(run: &Run) -> Vec<Running> {
         let FrameState::Script(number, script) = &frame.state else { return None };
         let Phase::InFlight { id, tree } = &script.phase else { return None };
         let node = run.node(frame, *number)?;
-        Some(Running { path: frame_path.child(&node.id), id: id.clone(), tree: tree.clone() })
+        let path = frame_path.child(&node.id);
+        Some(Running { stop: run.is_stopped(&path), path, id: id.clone(), tree: tree.clone() })
     });
     busy.collect()
+}
+
+/// When waits end and called workflows run out of their budgets.
+fn timers(run: &Run) -> impl Iterator<Item = Millis> {
+    let live = if run.stopping.is_some() { None } else { Some(run) };
+    live.into_iter().flat_map(|run| run.timed.iter().filter_map(|path| run.frames.get(path)?.state.due()))
 }
 
 /// When a budget of the run will be spent if nothing changes.

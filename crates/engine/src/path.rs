@@ -33,6 +33,24 @@ impl Path {
         self.0.rfind('.').map_or(self.0.as_str(), |dot| &self.0[dot + 1..])
     }
 
+    /// Iteration `index` of the loop at this path.
+    pub fn iteration(&self, index: usize) -> Path {
+        Path(format!("{}[{index}]", self.0))
+    }
+
+    /// What the paths of everything inside the entry at this path begin with.
+    pub(crate) fn inner_prefixes(&self) -> Vec<String> {
+        if self.0.is_empty() { vec![String::new()] } else { vec![format!("{}.", self.0), format!("{}[", self.0)] }
+    }
+
+    /// Whether this lies inside the entry at `outer`.
+    pub(crate) fn is_inside(&self, outer: &Path) -> bool {
+        match self.0.strip_prefix(outer.0.as_str()) {
+            Some(rest) => !rest.is_empty() && (outer.0.is_empty() || rest.starts_with(['.', '['])),
+            None => false,
+        }
+    }
+
     /// As text.
     pub fn as_str(&self) -> &str {
         &self.0

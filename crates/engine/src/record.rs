@@ -227,7 +227,7 @@ impl Fold {
                     row.ended_at = Some(at);
                 }
             }
-            Event::Continued { path, .. } | Event::Completed { path, .. } => self.recovered(path),
+            Event::Continued { path, .. } | Event::RegionCompleted { path } => self.recovered(path),
             Event::Succeeded { outputs } => self.end(Status::Succeeded, Some(outputs), None, at),
             Event::Failed { error } => self.end(Status::Failed, None, Some(error), at),
             Event::Cancelled { error } => self.end(Status::Cancelled, None, Some(error), at),

@@ -3,8 +3,7 @@
 use serde_json::Value;
 
 use crate::expression::Evaluate;
-use crate::failure::Failure;
-use crate::ir::{Node, Template};
+use crate::ir::Template;
 use crate::journal::{Event, Millis};
 use crate::path::Path;
 use crate::run::Run;
@@ -40,18 +39,13 @@ impl<'a> Turn<'a> {
     }
 
     /// Fills a template in the scope of the frame at `frame`.
-    pub fn fill(&self, template: &Template, frame: &Path) -> Result<Value, Failure> {
-        template::fill(template, &self.run.scope(frame), self.evaluator).map_err(Failure::orchestration)
+    pub fn fill(&self, template: &Template, frame: &Path) -> Result<Value, String> {
+        template::fill(template, &self.run.scope(frame), self.evaluator)
     }
 
     /// Evaluates a condition in the scope of the frame at `frame`.
-    pub fn condition(&self, template: &Template, frame: &Path) -> Result<bool, Failure> {
-        template::condition(template, &self.run.scope(frame), self.evaluator).map_err(Failure::orchestration)
-    }
-
-    /// The node with this number in the frame at `frame`.
-    pub fn node(&self, frame: &Path, number: usize) -> Option<Node> {
-        self.run.frames.get(frame).and_then(|frame| self.run.node(frame, number)).cloned()
+    pub fn condition(&self, template: &Template, frame: &Path) -> Result<bool, String> {
+        template::condition(template, &self.run.scope(frame), self.evaluator)
     }
 }
 
@@ -59,7 +53,9 @@ fn weight_of_event(event: &Event) -> usize {
     match event {
         Event::Completed { output, .. } | Event::AttemptSucceeded { output, .. } => weight(output),
         Event::ScriptEntered { args, .. } => weight(args),
-        Event::Succeeded { outputs } => weight(outputs),
+        Event::Succeeded { outputs } | Event::CallCompleted { outputs, .. } => weight(outputs),
+        Event::LoopEntered { items, .. } => items.iter().flatten().map(weight).sum(),
+        Event::EventReceived { payload, .. } => weight(payload),
         _ => 64,
     }
 }

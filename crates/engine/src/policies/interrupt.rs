@@ -17,9 +17,8 @@ pub const MAX_RERUNS: u32 = 10;
 
 /// Records every attempt in flight as interrupted.
 pub(crate) fn attempts(turn: &mut Turn<'_>) {
-    let stopping = turn.run.stopping.is_some();
     for (path, attempt) in in_flight(turn) {
-        if stopping {
+        if turn.run.is_stopped(&path) {
             turn.emit(Event::AttemptCancelled { path, attempt });
             continue;
         }
@@ -41,8 +40,7 @@ fn decide(turn: &Turn<'_>, path: &Path, attempt: u32, failure: &Failure) -> Deci
 }
 
 fn is_idempotent(turn: &Turn<'_>, path: &Path) -> bool {
-    let node = turn.run.locate(path).and_then(|(frame, number)| turn.node(&frame, number));
-    matches!(node.map(|node| node.op), Some(Op::Script(script)) if script.idempotent)
+    matches!(turn.run.entry(path).map(|node| &node.op), Some(Op::Script(script)) if script.idempotent)
 }
 
 fn in_flight(turn: &Turn<'_>) -> Vec<(Path, u32)> {

@@ -29,12 +29,14 @@ pub enum Recovery {
     Catch(RegionId),
 }
 
-/// Applies the recovery policy of the entry `number` in `frame` to its final failure.
-pub(crate) fn entry(turn: &mut Turn<'_>, frame: &Path, number: usize, error: RunError) {
-    let Some(node) = turn.node(frame, number) else { return };
-    let path = frame.child(&node.id);
-    let Outcome::Failed(class) = error.class else { return steps::fail(turn, frame, error) };
-    match node.policy.recover.iter().find(|rule| rule.matches.covers(class)).map(|rule| &rule.then) {
+/// Applies the recovery policy of the entry that `frame` is at to its final failure.
+pub(crate) fn entry(turn: &mut Turn<'_>, frame: &Path, path: Path, rules: &[RecoverRule], error: RunError) {
+    let rule = match error.class {
+        Outcome::Failed(class) => rules.iter().find(|rule| rule.matches.covers(class)),
+        // A spent budget and a cancel are nobody's to recover from.
+        Outcome::DeadlineExceeded | Outcome::Cancelled => None,
+    };
+    match rule.map(|rule| &rule.then) {
         None => steps::fail(turn, frame, error),
         Some(Recovery::Continue) => turn.emit(Event::Continued { path, error }),
         Some(Recovery::Catch(_)) => turn.emit(Event::CatchEntered { path, error }),

@@ -2,13 +2,12 @@
 
 use serde_json::Value;
 
-use crate::failure::Failure;
 use crate::ir::Choice;
 use crate::journal::Event;
 use crate::path::Path;
 use crate::turn::Turn;
 
-pub(crate) fn enter(turn: &mut Turn<'_>, frame: &Path, path: &Path, choice: &Choice) -> Result<(), Failure> {
+pub(crate) fn enter(turn: &mut Turn<'_>, frame: &Path, path: &Path, choice: &Choice) -> Result<(), String> {
     let mut taken = None;
     for (number, arm) in choice.arms.iter().enumerate() {
         if turn.condition(&arm.when, frame)? {

@@ -1,78 +1,157 @@
 //! What each kind of entry does when it is reached and when it ends; one file per kind.
 
+pub mod call;
 pub mod choice;
+pub mod each;
+pub mod fail;
+pub mod parallel;
 pub mod script;
 pub mod set;
+pub mod wait;
 
-use crate::failure::{Failure, RunError};
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::failure::{Failure, Outcome, RunError};
 use crate::ir::Op;
 use crate::journal::Event;
 use crate::path::Path;
 use crate::policies::recover;
-use crate::run::{FrameState, Phase, Role};
+use crate::run::{FrameState, Inside, Phase, Role};
 use crate::turn::Turn;
 
+/// What a movable frame is about to do.
+enum Move {
+    Enter,
+    Recover(RunError),
+    Container,
+    Leave,
+}
+
 /// Moves one frame by one step.
-pub(crate) fn step(turn: &mut Turn<'_>, frame: &Path) {
-    let Some(state) = turn.run.frames.get(frame).map(|frame| frame.state.clone()) else { return };
-    match state {
-        FrameState::At(number) => enter(turn, frame, number),
-        FrameState::Script(number, script) => {
-            if let Phase::Exhausted(error) = script.phase {
-                recover::entry(turn, frame, number, error);
+pub(crate) fn step(turn: &mut Turn<'_>, frame_path: &Path) {
+    let Some(frame) = turn.run.frames.get(frame_path) else { return };
+    let next = match &frame.state {
+        FrameState::At(_) => Move::Enter,
+        FrameState::Script(_, script) => match &script.phase {
+            Phase::Exhausted(error) => Move::Recover(error.clone()),
+            Phase::Due { .. } | Phase::InFlight { .. } => return,
+        },
+        FrameState::Broken(_, error) => Move::Recover(error.clone()),
+        FrameState::Inside(..) => Move::Container,
+        FrameState::Done(_) => Move::Leave,
+        FrameState::Waiting(..) => return,
+    };
+    let program = Arc::clone(&turn.run.program);
+    let node = frame.state.node_number().and_then(|number| program.node(frame.workflow.as_deref(), frame.region, number));
+    let Some(node) = node else {
+        // Through, or an empty region.
+        return leave(turn, frame_path);
+    };
+    let path = frame_path.child(&node.id);
+    match next {
+        Move::Recover(error) => recover::entry(turn, frame_path, path, &node.policy.recover, error),
+        Move::Container => container(turn, frame_path, &path, &node.op),
+        Move::Leave => leave(turn, frame_path),
+        Move::Enter => {
+            if let Err(message) = enter(turn, frame_path, &path, &node.op) {
+                // Evaluation comes before the attempt loop: no policy of the entry sees its failure.
+                let error = RunError::of_entry(&path, &node.id, None, &Failure::orchestration(message));
+                fail(turn, frame_path, error);
             }
         }
-        FrameState::Done(value) => leave(turn, frame, value),
-        FrameState::Inside(_) => {}
     }
 }
 
-fn enter(turn: &mut Turn<'_>, frame: &Path, number: usize) {
-    let Some(node) = turn.node(frame, number) else {
-        // An empty region: its value is null.
-        return leave(turn, frame, serde_json::Value::Null);
-    };
-    let path = frame.child(&node.id);
-    let entered = match &node.op {
-        Op::Script(script) => script::enter(turn, frame, &path, script),
-        Op::Choice(choice) => choice::enter(turn, frame, &path, choice),
-        Op::Set(value) => set::enter(turn, frame, &path, value),
-    };
-    if let Err(failure) = entered {
-        // Evaluation comes before the attempt loop: no policy of the entry sees its failure.
-        fail(turn, frame, RunError::of_entry(&path, &node.id, None, &failure));
+fn enter(turn: &mut Turn<'_>, frame: &Path, path: &Path, op: &Op) -> Result<(), String> {
+    match op {
+        Op::Script(script) => script::enter(turn, frame, path, script),
+        Op::Choice(choice) => choice::enter(turn, frame, path, choice),
+        Op::Set(value) => set::enter(turn, frame, path, value),
+        Op::Parallel(_) => parallel::enter(turn, path),
+        Op::Loop(looped) => each::enter(turn, frame, path, looped),
+        Op::Call(call) => call::enter(turn, frame, path, call),
+        Op::Wait(wait) => wait::enter(turn, frame, path, wait),
+        Op::Fail(refusal) => fail::enter(turn, frame, path, refusal),
+        Op::Return(outputs) => call::enter_return(turn, frame, outputs),
+    }
+}
+
+/// A container can start something, is through, or has been stopped and nothing inside it runs.
+fn container(turn: &mut Turn<'_>, frame: &Path, path: &Path, op: &Op) {
+    let Some(container) = turn.run.container_at(path) else { return };
+    if let Some(error) = container.stopped.clone() {
+        return turn.emit(Event::EntryFailed { path: path.clone(), error });
+    }
+    match (&container.inside, op) {
+        (Inside::Parallel(_), Op::Parallel(parallel)) => parallel::step(turn, path, parallel),
+        (Inside::Loop(_), Op::Loop(looped)) => each::step(turn, frame, path, looped),
+        _ => {}
     }
 }
 
 /// A frame is through: its owner takes the value.
-fn leave(turn: &mut Turn<'_>, frame: &Path, value: serde_json::Value) {
+fn leave(turn: &mut Turn<'_>, frame: &Path) {
     let Some(role) = turn.run.frames.get(frame).map(|frame| frame.role.clone()) else { return };
     match role {
         Role::Root => succeed(turn),
-        Role::Arm | Role::Catch(_) => turn.emit(Event::Completed { path: frame.clone(), output: value }),
+        Role::Arm | Role::Catch(_) => turn.emit(Event::RegionCompleted { path: frame.clone() }),
+        Role::Branch { owner, branch } => turn.emit(Event::BranchCompleted { path: owner, branch }),
+        Role::Iteration { owner, index } => turn.emit(Event::IterationCompleted { path: owner, index }),
+        Role::Callee => call::leave(turn, frame),
     }
 }
 
 fn succeed(turn: &mut Turn<'_>) {
-    let outputs = turn.run.definition.outputs.clone();
-    match turn.fill(&outputs, &Path::root()) {
+    let program = Arc::clone(&turn.run.program);
+    match turn.fill(&program.main.outputs, &Path::root()) {
         Ok(outputs) => turn.emit(Event::Succeeded { outputs }),
-        Err(Failure { message, class, code, .. }) => {
-            let error = RunError::of_run(crate::failure::Outcome::Failed(class), &code, format!("outputs: {message}"), None);
+        Err(message) => {
+            let failure = Failure::orchestration(format!("outputs: {message}"));
+            let error = RunError::of_run(Outcome::Failed(failure.class), &failure.code, failure.message, None);
             turn.emit(Event::Failed { error });
         }
     }
 }
 
-/// An entry of the frame at `frame` failed for good: the failure goes outwards.
+/// An entry of the frame at `frame` failed for good: the failure goes outwards, to the first thing that has a say in it.
 pub(crate) fn fail(turn: &mut Turn<'_>, frame: &Path, mut error: RunError) {
-    let mut current = Some(frame.clone());
-    while let Some(path) = current {
-        let Some(frame) = turn.run.frames.get(&path) else { break };
-        if let Role::Catch(first) = &frame.role {
-            error = error.caused_by(first.clone());
+    let mut current = frame.clone();
+    loop {
+        let Some(frame) = turn.run.frames.get(&current) else { return };
+        let (role, parent) = (frame.role.clone(), frame.parent.clone());
+        match (role, parent) {
+            (Role::Branch { owner, branch }, _) => return parallel::branch_failed(turn, owner, branch, error),
+            (Role::Iteration { owner, index }, _) => return each::iteration_failed(turn, owner, index, error),
+            (Role::Root, _) | (_, None) => return turn.emit(Event::Failed { error }),
+            (Role::Catch(first), Some(parent)) => {
+                error = error.caused_by(first);
+                current = parent;
+            }
+            (Role::Arm | Role::Callee, Some(parent)) => {
+                if turn.run.entry(&current).is_some_and(|node| !node.policy.recover.is_empty()) {
+                    return turn.emit(Event::EntryFailed { path: current, error });
+                }
+                current = parent;
+            }
         }
-        current = frame.parent.clone();
     }
-    turn.emit(Event::Failed { error });
+}
+
+/// Whatever is due by now happens: waits end, called workflows run out of their budgets.
+pub(crate) fn expire(turn: &mut Turn<'_>) {
+    let now = turn.now;
+    let due = turn.run.timed.iter().filter_map(|frame_path| {
+        let frame = turn.run.frames.get(frame_path)?;
+        let node = turn.run.node(frame, frame.state.node_number()?)?;
+        frame.state.due().filter(|due| *due <= now).map(|_| frame_path.child(&node.id))
+    });
+    for path in due.collect::<Vec<_>>() {
+        match turn.run.frames.get(&path.parent()).map(|frame| &frame.state) {
+            Some(FrameState::Waiting(..)) => turn.emit(Event::Completed { path, output: Value::Null }),
+            Some(FrameState::Inside(..)) => call::expired(turn, path),
+            _ => {}
+        }
+    }
 }

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::decide::Report;
 use crate::failure::Failure;
-use crate::ir::{Op, Script};
+use crate::ir::{Node, Op, Script};
 use crate::journal::Event;
 use crate::key;
 use crate::path::Path;
@@ -14,10 +14,10 @@ use crate::run::{FrameState, Phase, Run};
 use crate::template::described;
 use crate::turn::Turn;
 
-pub(crate) fn enter(turn: &mut Turn<'_>, frame: &Path, path: &Path, script: &Script) -> Result<(), Failure> {
+pub(crate) fn enter(turn: &mut Turn<'_>, frame: &Path, path: &Path, script: &Script) -> Result<(), String> {
     let args = turn.fill(&script.args, frame)?;
     if !args.is_object() {
-        return Err(Failure::orchestration(format!("args must be a map of names to values, they are {}", described(&args))));
+        return Err(format!("args must be a map of names to values, they are {}", described(&args)));
     }
     turn.emit(Event::ScriptEntered { path: path.clone(), args });
     expire_zero_budgets(turn);
@@ -25,8 +25,8 @@ pub(crate) fn enter(turn: &mut Turn<'_>, frame: &Path, path: &Path, script: &Scr
 }
 
 pub(crate) fn reserved(turn: &mut Turn<'_>, path: Path, attempt: u32, id: String, queued_ms: u64, tree: Value) {
-    // The deadline may have passed in this very decision: then nothing starts.
-    if turn.run.stopping.is_none() {
+    // A deadline may have passed in this very decision: then nothing starts.
+    if turn.run.is_due(&path, attempt) && !turn.run.is_stopped(&path) {
         turn.emit(Event::AttemptStarted { path, attempt, id, queued_ms, tree });
     }
 }
@@ -34,16 +34,24 @@ pub(crate) fn reserved(turn: &mut Turn<'_>, path: Path, attempt: u32, id: String
 pub(crate) fn finished(turn: &mut Turn<'_>, path: Path, report: Report) {
     let Some(attempt) = turn.run.script_at(&path).map(|script| script.attempt) else { return };
     match report {
-        // Once the run is stopping, what an attempt still said is not used.
-        _ if turn.run.stopping.is_some() => turn.emit(Event::AttemptCancelled { path, attempt }),
+        // Once the run or a container around it is being stopped, what an attempt still said is not used.
+        _ if turn.run.is_stopped(&path) => turn.emit(Event::AttemptCancelled { path, attempt }),
         Report::Returned(output) => turn.emit(Event::AttemptSucceeded { path, attempt, output }),
         Report::Failed(failure) => failed(turn, &path, attempt, failure),
         Report::Stopped => failed(turn, &path, attempt, Failure::new(Class::ScriptBroken, "the worker was stopped although the run goes on")),
     }
 }
 
+/// A task that a running attempt deferred; once it is being stopped, nothing it asks for counts.
+pub(crate) fn deferred(turn: &mut Turn<'_>, path: Path, workflow: String, args: Value) {
+    let attempt = turn.run.script_at(&path).map(|script| script.attempt);
+    if let Some(attempt) = attempt.filter(|_| !turn.run.is_stopped(&path)) {
+        turn.emit(Event::TaskDeferred { path, attempt, workflow, args });
+    }
+}
+
 pub(crate) fn failed(turn: &mut Turn<'_>, path: &Path, attempt: u32, failure: Failure) {
-    if turn.run.stopping.is_some() {
+    if turn.run.is_stopped(path) {
         return;
     }
     let decision = retry::decide(&turn.run.retry_rules(path), situation(turn, path, attempt, &failure));
@@ -56,10 +64,10 @@ pub(crate) fn situation(turn: &Turn<'_>, path: &Path, attempt: u32, failure: &Fa
         class: failure.class,
         attempt,
         used: attempt.saturating_sub(1),
-        remaining_ms: turn.run.remaining_ms(turn.now),
+        remaining_ms: turn.run.remaining_at_ms(path, turn.now),
         retry_after_ms: failure.retry_after_ms,
         draw: key::draw(&turn.run.created.run, path, attempt),
-        cancelled: turn.run.stopping.is_some(),
+        cancelled: turn.run.is_stopped(path),
     }
 }
 
@@ -99,8 +107,13 @@ impl Run {
     }
 
     pub(crate) fn retry_rules(&self, path: &Path) -> Vec<retry::RetryRule> {
-        let node = self.locate(path).and_then(|(frame, number)| self.node(self.frames.get(&frame)?, number));
-        node.map(|node| node.policy.retry.clone()).unwrap_or_default()
+        self.entry(path).map(|node| node.policy.retry.clone()).unwrap_or_default()
+    }
+
+    /// The node of the live entry at `path`.
+    pub(crate) fn entry(&self, path: &Path) -> Option<&Node> {
+        let (frame, number) = self.locate(path)?;
+        self.node(self.frames.get(&frame)?, number)
     }
 
     pub(crate) fn is_due(&self, path: &Path, attempt: u32) -> bool {
