@@ -19,6 +19,7 @@ mod steps;
 pub mod template;
 mod turn;
 
+pub use ir::{Definition, Op};
 pub use check::{check, inner_regions};
 pub use decide::{Input, Rejection, Report, decide};
 pub use outstanding::{Outstanding, Running, Wanted, outstanding};

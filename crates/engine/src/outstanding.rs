@@ -16,10 +16,18 @@ pub struct Outstanding {
     pub attempts: Vec<Wanted>,
     /// Attempts that should be running.
     pub running: Vec<Running>,
-    /// When time alone changes something: a retry is due, a budget is spent.
+    /// When time alone changes something: a wait is over, a budget is spent. Retries have their own `not_before`.
     pub deadline: Option<Millis>,
     /// Whether the run can move without the world (its last decision stopped at its bound).
     pub more: bool,
+}
+
+impl Outstanding {
+    /// The next moment after `now` at which something changes by itself.
+    pub fn next_after(&self, now: Millis) -> Option<Millis> {
+        let retries = self.attempts.iter().map(|wanted| wanted.not_before).filter(|due| *due > now);
+        retries.chain(self.deadline).min()
+    }
 }
 
 /// An attempt that should be started.
@@ -60,8 +68,7 @@ pub fn outstanding(run: &Run) -> Outstanding {
         return Outstanding::default();
     }
     let attempts: Vec<Wanted> = if run.stopping.is_some() { Vec::new() } else { wanted(run) };
-    let retries = attempts.iter().map(|wanted| wanted.not_before);
-    let deadline = retries.chain(budget_end(run)).chain(timers(run)).min();
+    let deadline = timers(run).chain(budget_end(run)).min();
     Outstanding { running: running(run), deadline, more: !run.movable.is_empty(), attempts }
 }
 

@@ -1,0 +1,152 @@
+//! What scripts and workflows are stored as, and how a run's program is put together from what it pins.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use viat_engine::{Definition, Op, Program};
+use viat_store::{Asset, AssetName, At, Store, StoreError};
+
+use crate::script::{Language, ScriptCode, ScriptInfo};
+
+/// The kind under which scripts are stored.
+pub const SCRIPT: &str = "script";
+/// The kind under which workflows are stored.
+pub const WORKFLOW: &str = "workflow";
+
+/// The stored body of a script version.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ScriptAsset {
+    /// `python`.
+    pub language: String,
+    /// Its text.
+    pub source: String,
+    /// What was found out about it when it was created.
+    pub info: ScriptInfo,
+}
+
+/// The stored body of a workflow version.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct WorkflowAsset {
+    /// The name of the file it came from, for messages.
+    pub file: String,
+    /// Its text as the author wrote it.
+    pub source: String,
+    /// What it means; a run keeps the meaning it started with.
+    pub definition: Definition,
+}
+
+/// Why a run's program cannot be put together.
+#[derive(Clone, Debug)]
+pub enum AssetError {
+    /// The store failed.
+    Store(StoreError),
+    /// There is no such asset, or not in that version.
+    Missing(String),
+    /// What is stored cannot be read: it is damaged, or from a newer viat.
+    Unreadable(String),
+}
+
+impl std::fmt::Display for AssetError {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            AssetError::Store(error) => error.fmt(formatter),
+            AssetError::Missing(what) => write!(formatter, "there is no {what}"),
+            AssetError::Unreadable(what) => write!(formatter, "{what}"),
+        }
+    }
+}
+
+impl std::error::Error for AssetError {}
+
+impl From<StoreError> for AssetError {
+    fn from(error: StoreError) -> AssetError {
+        AssetError::Store(error)
+    }
+}
+
+/// A script version, ready to be run.
+///
+/// # Errors
+/// See [`AssetError`].
+pub fn script(store: &dyn Store, name: &str, at: At) -> Result<ScriptCode, AssetError> {
+    let (asset, body): (Asset, ScriptAsset) = read(store, SCRIPT, name, at)?;
+    let language = match body.language.as_str() {
+        "python" => Language::Python,
+        other => return Err(AssetError::Unreadable(format!("script {name} is in {other}, which this viat cannot run"))),
+    };
+    Ok(ScriptCode {
+        name: name.to_owned(),
+        version: asset.info.version,
+        language,
+        source: Arc::from(body.source),
+        hash: asset.info.hash.to_string(),
+    })
+}
+
+/// A workflow version.
+///
+/// # Errors
+/// See [`AssetError`].
+pub fn workflow(store: &dyn Store, name: &str, at: At) -> Result<(Asset, WorkflowAsset), AssetError> {
+    let (asset, body): (Asset, WorkflowAsset) = read(store, WORKFLOW, name, at)?;
+    viat_engine::check(&body.definition).map_err(|problem| AssetError::Unreadable(format!("workflow {name}: {problem}")))?;
+    Ok((asset, body))
+}
+
+/// The program of a run: its workflow's version, and the workflows that it can call as they were at the pinned revision.
+///
+/// A called workflow that does not exist is left out: the call then fails as `resource`.
+///
+/// # Errors
+/// See [`AssetError`].
+pub fn program(store: &dyn Store, name: &str, version: u64, revision: u64) -> Result<Program, AssetError> {
+    let (_, main) = workflow(store, name, At::Version(version))?;
+    let mut called = BTreeMap::new();
+    let mut wanted = calls(&main.definition);
+    while let Some((key, name, version)) = wanted.pop() {
+        if called.contains_key(&key) {
+            continue;
+        }
+        let at = version.map_or(At::Revision(revision), At::Version);
+        match workflow(store, &name, at) {
+            Ok((_, body)) => {
+                wanted.extend(calls(&body.definition));
+                called.insert(key, Arc::new(body.definition));
+            }
+            Err(AssetError::Missing(_)) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(Program { main: Arc::new(main.definition), called })
+}
+
+/// The scripts that a program can run, sorted.
+pub fn scripts_of(program: &Program) -> Vec<String> {
+    let definitions = std::iter::once(&program.main).chain(program.called.values());
+    let nodes = definitions.flat_map(|definition| definition.regions.iter()).flat_map(|region| region.nodes.iter());
+    let names = nodes.filter_map(|node| match &node.op {
+        Op::Script(script) => Some(script.name.clone()),
+        _ => None,
+    });
+    names.collect::<std::collections::BTreeSet<_>>().into_iter().collect()
+}
+
+fn calls(definition: &Definition) -> Vec<(String, String, Option<u64>)> {
+    let nodes = definition.regions.iter().flat_map(|region| region.nodes.iter());
+    let found = nodes.filter_map(|node| match &node.op {
+        Op::Call(call) => Some((call.key(), call.workflow.clone(), call.version)),
+        _ => None,
+    });
+    found.collect()
+}
+
+fn read<T: for<'de> Deserialize<'de>>(store: &dyn Store, kind: &str, name: &str, at: At) -> Result<(Asset, T), AssetError> {
+    let wanted = || match at {
+        At::Version(version) => format!("version {version} of {kind} {name}"),
+        At::Latest | At::Revision(_) => format!("{kind} {name}"),
+    };
+    let asset = store.asset(&AssetName::new(kind, name), at)?.ok_or_else(|| AssetError::Missing(wanted()))?;
+    let body = serde_json::from_slice(&asset.body).map_err(|error| AssetError::Unreadable(format!("{} cannot be read: {error}", wanted())))?;
+    Ok((asset, body))
+}

@@ -1,0 +1,203 @@
+//! Attempts: finding the script, reserving a worker, running it, hearing of its end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot};
+use uuid::Uuid;
+use viat_engine::failure::Failure;
+use viat_engine::journal::{Event, Millis};
+use viat_engine::path::Path;
+use viat_engine::policies::class::Class;
+use viat_engine::{Input, Report, Wanted, decide, outstanding};
+use viat_store::{At, RunId};
+
+use super::commit::tell;
+use super::hot::{Flight, Hot, Pending, Start};
+use super::{Loop, Message, News};
+use crate::assets::{self, AssetError};
+use crate::script::{self, Call, Context, Fault, FaultKind, Notice, Outcome, Reservation, ScriptCode};
+
+impl Loop {
+    /// Reserves workers for the attempts that are due: at once where one is idle, otherwise in the background.
+    pub(super) fn start_attempts(&mut self, hot: &mut Hot, now: Millis) -> Vec<Event> {
+        let mut events = Vec::new();
+        for wanted in outstanding(&hot.run).attempts.into_iter().filter(|wanted| wanted.not_before <= now) {
+            let key = (wanted.path.clone(), wanted.attempt);
+            if hot.reserving.contains(&key) {
+                continue;
+            }
+            let code = match self.script(hot, &wanted.script) {
+                Ok(code) => code,
+                Err(fault) => {
+                    let input = Input::NotStarted { path: wanted.path, attempt: wanted.attempt, failure: failure_of(fault) };
+                    events.extend(decide(&mut hot.run, input, now, self.languages.as_ref()).unwrap_or_default());
+                    continue;
+                }
+            };
+            match self.pools.try_reserve(&code) {
+                Some(reservation) => events.extend(self.begin(hot, wanted, reservation, now)),
+                None => {
+                    hot.reserving.insert(key);
+                    self.reserve(hot.id.clone(), wanted, code);
+                }
+            }
+        }
+        events
+    }
+
+    fn begin(&mut self, hot: &mut Hot, wanted: Wanted, reservation: Reservation, now: Millis) -> Vec<Event> {
+        let (input, start) = starting(hot, &wanted, reservation);
+        match decide(&mut hot.run, input, now, self.languages.as_ref()) {
+            Ok(events) => {
+                hot.starts.push(start);
+                events
+            }
+            Err(_) => Vec::new(),
+        }
+    }
+
+    fn reserve(&self, run: RunId, wanted: Wanted, code: Arc<ScriptCode>) {
+        let (pools, sender) = (self.pools.clone(), self.sender.clone());
+        tokio::spawn(async move {
+            let outcome = pools.reserve(code).await;
+            let _ = sender.send(Message::Reserved { run, path: wanted.path, attempt: wanted.attempt, outcome });
+        });
+    }
+
+    /// A worker came, or could not be had, for an attempt that was due when it was asked for.
+    pub(super) fn reserved(&mut self, hot: &mut Hot, path: Path, attempt: u32, outcome: Result<Reservation, Fault>) -> Option<(Input, Option<Start>)> {
+        hot.reserving.remove(&(path.clone(), attempt));
+        match outcome {
+            Err(fault) => Some((Input::NotStarted { path, attempt, failure: failure_of(fault) }, None)),
+            Ok(reservation) => {
+                let wanted = outstanding(&hot.run).attempts.into_iter().find(|wanted| wanted.path == path && wanted.attempt == attempt)?;
+                let (input, start) = starting(hot, &wanted, reservation);
+                Some((input, Some(start)))
+            }
+        }
+    }
+
+    /// Sends a worker its arguments; the attempt's start is durable.
+    pub(super) fn launch(&mut self, hot: &mut Hot, start: Start) {
+        let (stop, stopped) = oneshot::channel();
+        let (notices, mut heard) = mpsc::unbounded_channel::<Notice>();
+        let (sender, run, path, id) = (self.sender.clone(), hot.id.clone(), start.path.clone(), start.id.clone());
+        hot.flights.insert(start.id.clone(), Flight { path: start.path, attempt: start.call.context.attempt, stop: Some(stop) });
+        let ended = start.reservation.run(start.call, stopped, notices);
+        tokio::spawn(async move {
+            tokio::pin!(ended);
+            loop {
+                tokio::select! {
+                    biased;
+                    Some(notice) = heard.recv() => {
+                        let _ = sender.send(Message::Noticed { run: run.clone(), path: path.clone(), id: id.clone(), notice });
+                    }
+                    report = &mut ended => {
+                        let _ = sender.send(Message::Finished { run, path, id, report: Box::new(report) });
+                        return;
+                    }
+                }
+            }
+        });
+    }
+
+    pub(super) fn finished(&mut self, run: &RunId, path: Path, id: String, report: script::Report) {
+        let Some(hot) = self.runs.get_mut(run) else { return };
+        let attempt = hot.flights.remove(&id).map_or(0, |flight| flight.attempt);
+        let mut log = report.log.bytes;
+        if let Some(late) = report.late {
+            log.extend_from_slice(late.as_bytes());
+            log.push(b'\n');
+        }
+        if !log.is_empty() && let Err(error) = self.logs.write(run.as_str(), path.as_str(), attempt, &log) {
+            let note = format!("the log of attempt {attempt} could not be kept: {error}");
+            tell(hot, News::Progress { path: path.to_string(), fraction: None, note: Some(note) });
+        }
+        let report = match report.outcome {
+            Outcome::Returned(value) => Report::Returned(value),
+            Outcome::Failed(fault) => Report::Failed(failure_of(fault)),
+            Outcome::Stopped => Report::Stopped,
+        };
+        self.happened(run, Pending::Input(Input::Finished { path, id, report }));
+    }
+
+    pub(super) fn noticed(&mut self, run: &RunId, path: Path, id: String, notice: Notice) {
+        match notice {
+            Notice::Progress { fraction, note } => {
+                if let Some(hot) = self.runs.get(run) {
+                    tell(hot, News::Progress { path: path.to_string(), fraction, note });
+                }
+            }
+            Notice::Resource { name, ack, .. } => {
+                let _ = ack.send(Err(format!("there is no resource {name}")));
+            }
+            Notice::Defer { workflow, args, ack } => self.happened(run, Pending::Acknowledged(Input::Deferred { path, id, workflow, args }, ack)),
+        }
+    }
+
+    /// Starts workers for the run's scripts before they are asked for, so that a first run does not wait for each in turn.
+    pub(super) fn prewarm(&mut self, hot: &mut Hot) {
+        for name in assets::scripts_of(&hot.run.program) {
+            if let Ok(code) = self.script(hot, &name) {
+                self.pools.prewarm(&code);
+            }
+        }
+    }
+
+    fn script(&self, hot: &mut Hot, name: &str) -> Result<Arc<ScriptCode>, Fault> {
+        if let Some(known) = hot.scripts.get(name) {
+            return known.clone();
+        }
+        let found = match assets::script(self.store.as_ref(), name, At::Revision(hot.run.created.revision)) {
+            Ok(code) => Ok(Arc::new(code)),
+            Err(AssetError::Missing(what)) => Err(Fault::new(FaultKind::Resource, format!("there is no {what}"))),
+            Err(error) => Err(Fault::new(FaultKind::Resource, error.to_string())),
+        };
+        hot.scripts.insert(name.to_owned(), found.clone());
+        found
+    }
+}
+
+fn starting(hot: &Hot, wanted: &Wanted, reservation: Reservation) -> (Input, Start) {
+    let created = &hot.run.created;
+    let id = Uuid::now_v7().to_string();
+    let tree = serde_json::to_value(reservation.tree()).unwrap_or_default();
+    let queued_ms = u64::try_from(reservation.queued().as_millis()).unwrap_or(u64::MAX);
+    let call = Call {
+        attempt_id: id.clone(),
+        args: Arc::from(wanted.args.to_string()),
+        context: Context {
+            run_id: created.run.clone(),
+            workflow: created.workflow.clone(),
+            version: Some(created.version),
+            step: wanted.path.last().to_owned(),
+            path: wanted.path.to_string(),
+            attempt: wanted.attempt,
+            idempotency_key: wanted.idempotency_key.clone(),
+            deadline: created.deadline.map(viat_engine::record::rfc3339),
+        },
+        timeout: wanted.timeout_ms.map(Duration::from_millis),
+    };
+    let input = Input::Reserved { path: wanted.path.clone(), attempt: wanted.attempt, id: id.clone(), queued_ms, tree };
+    (input, Start { path: wanted.path.clone(), id, reservation, call })
+}
+
+/// A fault of the pools in the engine's words.
+fn failure_of(fault: Fault) -> Failure {
+    let class = match fault.kind {
+        FaultKind::QueueFull => Class::QueueFull,
+        FaultKind::QueueWaitTimeout => Class::QueueWaitTimeout,
+        FaultKind::ScriptBroken => Class::ScriptBroken,
+        FaultKind::PoolSpawnFailed => Class::PoolSpawnFailed,
+        FaultKind::Timeout => Class::Timeout,
+        FaultKind::Transport => Class::Transport,
+        FaultKind::User => Class::User,
+        FaultKind::Exception => Class::Exception,
+        FaultKind::Annotation => Class::Annotation,
+        FaultKind::InvalidOutput => Class::InvalidOutput,
+        FaultKind::Resource => Class::Resource,
+        FaultKind::EnvironmentNotReady => Class::EnvironmentNotReady,
+    };
+    Failure { class, code: fault.code, message: fault.message, status: fault.status, extra: fault.extra, retry_after_ms: fault.retry_after_ms }
+}

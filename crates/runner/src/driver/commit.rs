@@ -1,0 +1,201 @@
+//! Making decisions durable, and acting on them once they are.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use viat_engine::journal::{Batch, Created, Event, Millis};
+use viat_engine::{Input, Run, outstanding};
+use viat_store::{EncodedBatch, Op, Receipt, RunId, RunRow, StoreError, Summary, Unit};
+
+use super::handle::{NewRun, NewsSender, deadline_of};
+use super::hot::{Commit, Hot, Pending};
+use super::{CANCEL_GRACE, DriverError, Loop, Message, News, Reply};
+use crate::script::Stop;
+
+/// How often a failed append is tried again.
+const RETRY_EVERY: Duration = Duration::from_millis(200);
+/// For how long; then the run is let go of, as it is in the store.
+const RETRY_FOR: Duration = Duration::from_secs(30);
+
+impl Loop {
+    pub(super) fn start(&mut self, new: NewRun, news: Option<NewsSender>, reply: Reply<()>) {
+        let now = self.clock.now();
+        let deadline = deadline_of(now, new.timeout_ms);
+        let created = Created {
+            run: new.id.to_string(),
+            workflow: new.workflow,
+            version: new.version,
+            revision: new.revision,
+            inputs: new.inputs,
+            deadline,
+            active_budget_ms: deadline.is_none().then_some(new.active_budget_ms),
+            owner: self.owner().to_string(),
+        };
+        let run = Run::new(new.program, created.clone(), now);
+        let mut hot = Hot::new(new.id, run, news);
+        self.prewarm(&mut hot);
+        // The first decision shares the append that creates the run.
+        let mut events = vec![Event::Created(created)];
+        events.extend(self.decide(&mut hot, Pending::Input(Input::Continue), now));
+        events.extend(self.start_attempts(&mut hot, now));
+        hot.replies.push(reply);
+        self.append(&mut hot, events, now);
+        self.keep(hot);
+    }
+
+    /// Begins to make events durable.
+    pub(super) fn append(&mut self, hot: &mut Hot, events: Vec<Event>, now: Millis) {
+        if events.is_empty() {
+            return self.act(hot);
+        }
+        let batch = Arc::new(Batch { at: now, events });
+        match self.unit(hot, &batch) {
+            Ok(unit) => self.submit(hot, batch, unit, Instant::now()),
+            Err(error) => self.lose(hot, StoreError::Io { detail: format!("a batch could not be serialised: {error}") }),
+        }
+    }
+
+    fn unit(&self, hot: &mut Hot, batch: &Batch) -> Result<Unit, serde_json::Error> {
+        let encoded = EncodedBatch::encode(batch)?;
+        let summary = summary_of(&hot.run, batch.at);
+        let changed = summary != hot.summary;
+        if changed {
+            hot.summary.clone_from(&summary);
+        }
+        if hot.batches == 0 {
+            let created = &hot.run.created;
+            let row = RunRow {
+                id: hot.id.clone(),
+                workflow: created.workflow.clone(),
+                version: created.version,
+                revision: created.revision,
+                owner: Some(self.owner().clone()),
+                created_at: hot.run.created_at,
+                summary,
+            };
+            return Ok(Unit::from(Op::CreateRun { row, first: encoded }));
+        }
+        let claim = hot.claim_from.take().map(|from| Op::ClaimRun { run: hot.id.clone(), from, to: self.owner().clone() });
+        let append = Op::Append {
+            run: hot.id.clone(),
+            expected: hot.batches,
+            batch: encoded,
+            summary: changed.then_some(summary),
+            fence: self.owner().clone(),
+        };
+        Ok(Unit::from(claim.into_iter().chain([append]).collect::<Vec<_>>()))
+    }
+
+    fn submit(&mut self, hot: &mut Hot, batch: Arc<Batch>, unit: Unit, since: Instant) {
+        let (sender, run) = (self.sender.clone(), hot.id.clone());
+        self.store.commit(
+            unit.clone(),
+            Box::new(move |result| {
+                // A driver that is gone has no use for the news; the store has the facts.
+                let _ = sender.send(Message::Committed { run, result });
+            }),
+        );
+        hot.commit = Some(Commit { batch, unit, since });
+    }
+
+    pub(super) fn committed(&mut self, id: &RunId, result: Result<Receipt, StoreError>) {
+        let Some(mut hot) = self.runs.remove(id) else { return };
+        let Some(commit) = hot.commit.take() else { return self.keep(hot) };
+        match result {
+            Ok(_) => {
+                hot.batches += 1;
+                self.durable(&mut hot, commit.batch);
+            }
+            Err(error) if hot.batches == 0 || error.is_refusal() || commit.since.elapsed() > RETRY_FOR => return self.lose_and_drop(hot, error),
+            Err(error) => {
+                tell(&hot, News::Troubled(error));
+                hot.commit = Some(commit);
+                let (sender, run) = (self.sender.clone(), id.clone());
+                tokio::spawn(async move {
+                    tokio::time::sleep(RETRY_EVERY).await;
+                    let _ = sender.send(Message::Retry { run });
+                });
+            }
+        }
+        self.keep(hot);
+    }
+
+    pub(super) fn retry(&mut self, id: &RunId) {
+        let Some(mut hot) = self.runs.remove(id) else { return };
+        if let Some(commit) = hot.commit.take() {
+            self.submit(&mut hot, commit.batch, commit.unit, commit.since);
+        }
+        self.keep(hot);
+    }
+
+    /// What was appended is durable: it may be shown and acted upon.
+    fn durable(&mut self, hot: &mut Hot, batch: Arc<Batch>) {
+        for reply in hot.replies.drain(..) {
+            reply.send(Ok(()));
+        }
+        for answer in hot.answers.drain(..) {
+            // A script that died meanwhile hears nothing any more.
+            let _ = answer.send(Ok(serde_json::Value::Null));
+        }
+        tell(hot, News::Events(batch));
+        self.act(hot);
+        if hot.run.status.is_terminal() {
+            tell(hot, News::Ended);
+        } else if !hot.backlog.is_empty() || outstanding(&hot.run).more {
+            hot.backlog.push_back(Pending::Input(Input::Continue));
+            self.catch_up(hot);
+        }
+    }
+
+    /// Starts what has been journaled as started, and stops what should not run any more.
+    fn act(&mut self, hot: &mut Hot) {
+        for start in std::mem::take(&mut hot.starts) {
+            self.launch(hot, start);
+        }
+        for running in outstanding(&hot.run).running.into_iter().filter(|running| running.stop) {
+            let stop = hot.flights.get_mut(&running.id).and_then(|flight| flight.stop.take());
+            if let Some(stop) = stop {
+                let _ = stop.send(Stop { grace: CANCEL_GRACE });
+            }
+        }
+    }
+
+    /// Lets go of a run that this engine may not or cannot write: the store has it as it was.
+    fn lose(&mut self, hot: &mut Hot, error: StoreError) {
+        for reply in hot.replies.drain(..) {
+            reply.send(Err(DriverError::Store(error.clone())));
+        }
+        hot.starts.clear();
+        for flight in hot.flights.values_mut() {
+            if let Some(stop) = flight.stop.take() {
+                let _ = stop.send(Stop { grace: Duration::ZERO });
+            }
+        }
+        tell(hot, News::Lost(error));
+    }
+
+    fn lose_and_drop(&mut self, mut hot: Hot, error: StoreError) {
+        self.lose(&mut hot, error);
+        if let Some(timer) = hot.timer.take() {
+            self.timers.remove(&timer);
+        }
+    }
+}
+
+pub(super) fn tell(hot: &Hot, news: News) {
+    if let Some(sender) = &hot.news {
+        // A watcher that left does not hear it.
+        let _ = sender.send(news);
+    }
+}
+
+pub(super) fn summary_of(run: &Run, now: Millis) -> Summary {
+    let waiting = run.status == viat_engine::Status::Waiting;
+    Summary {
+        status: run.status.name().to_owned(),
+        wake_at: if waiting { outstanding(run).next_after(now) } else { None },
+        error_class: run.error.as_ref().and_then(|error| serde_json::to_value(error.class).ok()).and_then(|class| class.as_str().map(str::to_owned)),
+        error_code: run.error.as_ref().map(|error| error.code.clone()),
+        ended_at: run.status.is_terminal().then_some(now),
+    }
+}

@@ -1,0 +1,213 @@
+//! How the rest of the program talks to the driver, from any thread.
+
+use std::sync::mpsc as std_mpsc;
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+
+use serde_json::{Map, Value};
+use tokio::sync::mpsc;
+use viat_engine::journal::{Batch, Millis};
+use viat_engine::path::Path;
+use viat_engine::{Input, Program};
+use viat_store::{OwnerId, Receipt, RunId, StoreError};
+
+use super::adopt::Found;
+use super::{Loop, Setup};
+use crate::assets::AssetError;
+use crate::script::{self, Fault, Notice, Reservation};
+
+/// The closed set of what can reach the driver.
+pub(crate) enum Message {
+    Start { new: Box<NewRun>, news: Option<NewsSender>, reply: Reply<()> },
+    Adopt { run: RunId, news: Option<NewsSender>, reply: Reply<()> },
+    Adoptable { found: Box<Found>, news: Option<NewsSender>, reply: Reply<()> },
+    Input { run: RunId, input: Input, reply: Reply<()> },
+    Reserved { run: RunId, path: Path, attempt: u32, outcome: Result<Reservation, Fault> },
+    Finished { run: RunId, path: Path, id: String, report: Box<script::Report> },
+    Noticed { run: RunId, path: Path, id: String, notice: Notice },
+    Committed { run: RunId, result: Result<Receipt, StoreError> },
+    Retry { run: RunId },
+    Shutdown(Reply<()>),
+}
+
+/// A run to be created.
+pub struct NewRun {
+    /// A new UUIDv7.
+    pub id: RunId,
+    /// The workflow's name.
+    pub workflow: String,
+    /// Its version.
+    pub version: u64,
+    /// The catalogue revision that the run pins.
+    pub revision: u64,
+    /// What it runs.
+    pub program: Arc<Program>,
+    /// Checked inputs.
+    pub inputs: Map<String, Value>,
+    /// The strictest of the document's and the caller's budgets, in milliseconds.
+    pub timeout_ms: Option<u64>,
+    /// The default execution deadline, used if there is no `timeout_ms`.
+    pub active_budget_ms: u64,
+}
+
+/// What a watcher of a run hears.
+#[derive(Clone, Debug)]
+pub enum News {
+    /// These events are durable.
+    Events(Arc<Batch>),
+    /// An attempt says how far it is.
+    Progress {
+        /// The script entry.
+        path: String,
+        /// From 0 to 1.
+        fraction: Option<f64>,
+        /// What is being done.
+        note: Option<String>,
+    },
+    /// The store fails; the append is tried again.
+    Troubled(StoreError),
+    /// The run has ended.
+    Ended,
+    /// This engine no longer has the run, because of this; another one may.
+    Lost(StoreError),
+}
+
+pub(crate) type NewsSender = std_mpsc::Sender<News>;
+
+/// Where an answer goes.
+pub(crate) struct Reply<T>(std_mpsc::SyncSender<Result<T, DriverError>>);
+
+impl<T> Reply<T> {
+    fn new() -> (Reply<T>, std_mpsc::Receiver<Result<T, DriverError>>) {
+        let (sender, receiver) = std_mpsc::sync_channel(1);
+        (Reply(sender), receiver)
+    }
+
+    pub(crate) fn send(self, answer: Result<T, DriverError>) {
+        // Whoever asked may have gone; then nobody wants to know.
+        let _ = self.0.send(answer);
+    }
+}
+
+/// Why the driver did not do as it was asked.
+#[derive(Debug)]
+pub enum DriverError {
+    /// The store refused or failed.
+    Store(StoreError),
+    /// What the run needs cannot be read.
+    Assets(AssetError),
+    /// The run is not this engine's.
+    NotHere,
+    /// The run's owner is alive.
+    Owned(OwnerId),
+    /// The run has ended.
+    Ended,
+    /// The machine failed.
+    Io(String),
+    /// The driver has been shut down.
+    Closed,
+}
+
+impl std::fmt::Display for DriverError {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            DriverError::Store(error) => error.fmt(formatter),
+            DriverError::Assets(error) => error.fmt(formatter),
+            DriverError::NotHere => formatter.write_str("the run is not this engine's"),
+            DriverError::Owned(owner) => write!(formatter, "the run belongs to another engine that is alive ({owner})"),
+            DriverError::Ended => formatter.write_str("the run has ended"),
+            DriverError::Io(detail) => formatter.write_str(detail),
+            DriverError::Closed => formatter.write_str("the engine has been shut down"),
+        }
+    }
+}
+
+impl std::error::Error for DriverError {}
+
+impl From<StoreError> for DriverError {
+    fn from(error: StoreError) -> DriverError {
+        DriverError::Store(error)
+    }
+}
+
+/// A running driver. Dropping it shuts it down: workers are killed and proven dead.
+pub struct Driver {
+    sender: mpsc::UnboundedSender<Message>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+    owner: OwnerId,
+}
+
+impl Driver {
+    /// Starts a driver on a thread of its own.
+    ///
+    /// # Errors
+    /// The thread or its event loop could not be made.
+    pub fn start(setup: Setup) -> Result<Driver, DriverError> {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let owner = setup.lease.owner().clone();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| DriverError::Io(error.to_string()))?;
+        let to_itself = sender.clone();
+        let body = move || runtime.block_on(async move { Loop::new(setup, to_itself).run(receiver).await });
+        let thread = std::thread::Builder::new().name("driver".to_owned()).spawn(body).map_err(|error| DriverError::Io(error.to_string()))?;
+        Ok(Driver { sender, thread: Mutex::new(Some(thread)), owner })
+    }
+
+    /// This engine's identity: the owner of its runs.
+    pub fn owner(&self) -> &OwnerId {
+        &self.owner
+    }
+
+    /// Creates a run; when this returns it is durable and under way. Its news go to `news`.
+    ///
+    /// # Errors
+    /// The store refused or failed; then there is no such run.
+    pub fn start_run(&self, new: NewRun, news: Option<std_mpsc::Sender<News>>) -> Result<(), DriverError> {
+        self.ask(|reply| Message::Start { new: Box::new(new), news, reply })
+    }
+
+    /// Takes over a run whose engine is dead, once everything that it left running is proven dead too.
+    ///
+    /// # Errors
+    /// The run has ended, its owner is alive, or the store failed.
+    pub fn adopt(&self, run: &RunId, news: Option<std_mpsc::Sender<News>>) -> Result<(), DriverError> {
+        self.ask(|reply| Message::Adopt { run: run.clone(), news, reply })
+    }
+
+    /// Cancels a run of this engine; when this returns the request is durable.
+    ///
+    /// # Errors
+    /// The run has ended or is not this engine's.
+    pub fn cancel(&self, run: &RunId, by: Option<String>, reason: Option<String>) -> Result<(), DriverError> {
+        self.ask(|reply| Message::Input { run: run.clone(), input: Input::Cancel { by, reason }, reply })
+    }
+
+    /// Sends an event to a run of this engine; when this returns it is durable.
+    ///
+    /// # Errors
+    /// The run has ended or is not this engine's.
+    pub fn send_event(&self, run: &RunId, name: String, payload: Value) -> Result<(), DriverError> {
+        self.ask(|reply| Message::Input { run: run.clone(), input: Input::Event { name, payload }, reply })
+    }
+
+    fn ask<T>(&self, message: impl FnOnce(Reply<T>) -> Message) -> Result<T, DriverError> {
+        let (reply, answer) = Reply::new();
+        self.sender.send(message(reply)).map_err(|_| DriverError::Closed)?;
+        answer.recv().unwrap_or(Err(DriverError::Closed))
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        // The answer says that the workers are dead; a driver that is gone has seen to that already.
+        let _ = self.ask(Message::Shutdown);
+        let thread = self.thread.lock().ok().and_then(|mut thread| thread.take());
+        if let Some(thread) = thread {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The wall-clock deadline of a budget that starts at `now`.
+pub(super) fn deadline_of(now: Millis, timeout_ms: Option<u64>) -> Option<Millis> {
+    timeout_ms.map(|ms| now.saturating_add(Millis::try_from(ms).unwrap_or(Millis::MAX)))
+}

@@ -1,0 +1,229 @@
+//! The driver: one loop, one closed message enum. It feeds runs what happens and does what is outstanding.
+//!
+//! For each run: decide, append with the expected version, and only when that is durable act on it. While an append is
+//! under way, what happens to the run waits in its backlog and shares the next one. Many runs' appends share one fsync
+//! in the store's writer. An attempt that follows at once on an idle worker is started in the same append as the end of
+//! the one before it: one fsync a step.
+
+mod adopt;
+mod attempts;
+mod commit;
+mod handle;
+mod hot;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use viat_engine::expression::Evaluate;
+use viat_engine::journal::Millis;
+use viat_engine::{Input, Rejection, decide, outstanding};
+use viat_store::{Lease, OwnerId, RunId, Store};
+
+use crate::clock::Clock;
+use crate::logs::Logs;
+use crate::script::{Pools, RunnerConfig};
+
+pub use handle::{Driver, DriverError, NewRun, News};
+pub(crate) use handle::{Message, Reply};
+use hot::{Hot, Pending};
+
+/// How long a cancelled attempt may take to end by itself.
+pub const CANCEL_GRACE: Duration = Duration::from_secs(5);
+
+/// What a driver is made of.
+pub struct Setup {
+    /// Where runs are remembered.
+    pub store: Arc<dyn Store>,
+    /// Proof that this engine lives; its runs carry its owner's id.
+    pub lease: Lease,
+    /// How scripts are run.
+    pub scripts: RunnerConfig,
+    /// Evaluates expressions.
+    pub languages: Arc<dyn Evaluate>,
+    /// Where attempts' logs go.
+    pub logs: Logs,
+    /// Skip waits while nothing real is running.
+    pub fast_forward: bool,
+}
+
+/// The driver's state. It lives on one thread.
+pub(crate) struct Loop {
+    store: Arc<dyn Store>,
+    lease: Lease,
+    pools: Pools,
+    languages: Arc<dyn Evaluate>,
+    logs: Logs,
+    clock: Clock,
+    fast_forward: bool,
+    sender: mpsc::UnboundedSender<Message>,
+    runs: BTreeMap<RunId, Hot>,
+    timers: BTreeSet<(Millis, RunId)>,
+}
+
+impl Loop {
+    fn new(setup: Setup, sender: mpsc::UnboundedSender<Message>) -> Loop {
+        Loop {
+            store: setup.store,
+            lease: setup.lease,
+            pools: Pools::new(setup.scripts),
+            languages: setup.languages,
+            logs: setup.logs,
+            clock: Clock::start(),
+            fast_forward: setup.fast_forward,
+            sender,
+            runs: BTreeMap::new(),
+            timers: BTreeSet::new(),
+        }
+    }
+
+    /// Runs until it is told to stop, or nobody can tell it anything any more.
+    async fn run(mut self, mut messages: mpsc::UnboundedReceiver<Message>) {
+        loop {
+            self.fire_timers();
+            if self.fast_forward && messages.is_empty() {
+                self.skip_idle_time();
+            }
+            let pause = self.timers.first().map(|(at, _)| self.clock.until(*at));
+            let message = tokio::select! {
+                biased;
+                message = messages.recv() => message,
+                () = sleep(pause) => continue,
+            };
+            match message {
+                Some(Message::Shutdown(reply)) => {
+                    self.shut_down().await;
+                    reply.send(Ok(()));
+                    return;
+                }
+                Some(message) => self.handle(message),
+                None => return self.shut_down().await,
+            }
+        }
+    }
+
+    fn handle(&mut self, message: Message) {
+        match message {
+            Message::Start { new, news, reply } => self.start(*new, news, reply),
+            Message::Adopt { run, news, reply } => self.adopt(run, news, reply),
+            Message::Adoptable { found, news, reply } => self.take_over(*found, news, reply),
+            Message::Input { run, input, reply } => self.external(&run, input, reply),
+            Message::Reserved { run, path, attempt, outcome } => self.happened(&run, Pending::Reserved { path, attempt, outcome }),
+            Message::Finished { run, path, id, report } => self.finished(&run, path, id, *report),
+            Message::Noticed { run, path, id, notice } => self.noticed(&run, path, id, notice),
+            Message::Committed { run, result } => self.committed(&run, result),
+            Message::Retry { run } => self.retry(&run),
+            Message::Shutdown(reply) => reply.send(Ok(())),
+        }
+    }
+
+    fn external(&mut self, run: &RunId, input: Input, reply: Reply<()>) {
+        match self.runs.get_mut(run) {
+            Some(hot) if hot.run.status.is_terminal() => reply.send(Err(DriverError::Ended)),
+            Some(hot) => {
+                hot.replies.push(reply);
+                self.happened(run, Pending::Input(input));
+            }
+            None => reply.send(Err(DriverError::NotHere)),
+        }
+    }
+
+    /// Something happened to a run: it is decided now, or waits for the append that is under way.
+    fn happened(&mut self, id: &RunId, pending: Pending) {
+        let Some(mut hot) = self.runs.remove(id) else { return };
+        hot.backlog.push_back(pending);
+        if hot.commit.is_none() {
+            self.catch_up(&mut hot);
+        }
+        self.keep(hot);
+    }
+
+    /// Decides everything in the run's backlog and begins one append for it.
+    fn catch_up(&mut self, hot: &mut Hot) {
+        let now = self.clock.now();
+        let mut events = Vec::new();
+        while let Some(pending) = hot.backlog.pop_front() {
+            events.extend(self.decide(hot, pending, now));
+        }
+        loop {
+            events.extend(self.start_attempts(hot, now));
+            // Beyond the bound of one decision the run yields: its append goes out, other runs get their turn.
+            if !events.is_empty() || !outstanding(&hot.run).more {
+                break;
+            }
+            events.extend(self.decide(hot, Pending::Input(Input::Continue), now));
+        }
+        self.append(hot, events, now);
+    }
+
+    fn decide(&mut self, hot: &mut Hot, pending: Pending, now: Millis) -> Vec<viat_engine::journal::Event> {
+        let (input, held) = match pending {
+            Pending::Input(input) => (input, None),
+            Pending::Acknowledged(input, answer) => {
+                hot.answers.push(answer);
+                (input, None)
+            }
+            Pending::Reserved { path, attempt, outcome } => match self.reserved(hot, path, attempt, outcome) {
+                Some((input, held)) => (input, held),
+                None => return Vec::new(),
+            },
+        };
+        match decide(&mut hot.run, input, now, self.languages.as_ref()) {
+            Ok(events) => {
+                hot.starts.extend(held);
+                events
+            }
+            // A late report changes nothing, a reservation that nobody wants any more goes back to its pool.
+            Err(Rejection::Stale | Rejection::Terminal) => Vec::new(),
+        }
+    }
+
+    /// Puts the run back, with its timer set.
+    fn keep(&mut self, mut hot: Hot) {
+        if let Some(timer) = hot.timer.take() {
+            self.timers.remove(&timer);
+        }
+        if hot.commit.is_none() && hot.run.status.is_terminal() {
+            return;
+        }
+        let wake = outstanding(&hot.run).next_after(self.clock.now());
+        hot.timer = wake.map(|at| (at, hot.id.clone()));
+        self.timers.extend(hot.timer.clone());
+        self.runs.insert(hot.id.clone(), hot);
+    }
+
+    fn fire_timers(&mut self) {
+        let now = self.clock.now();
+        while let Some((_, id)) = self.timers.first().filter(|(at, _)| *at <= now).cloned() {
+            self.timers.pop_first();
+            self.happened(&id, Pending::Input(Input::Tick));
+        }
+    }
+
+    /// Nothing real is running anywhere: the next thing that time alone changes is due now.
+    fn skip_idle_time(&mut self) {
+        if self.runs.values().any(Hot::is_at_work) {
+            return;
+        }
+        if let Some((at, _)) = self.timers.first() {
+            self.clock.skip_to(*at);
+            self.fire_timers();
+        }
+    }
+
+    fn owner(&self) -> &OwnerId {
+        self.lease.owner()
+    }
+
+    async fn shut_down(self) {
+        self.pools.shutdown().await;
+    }
+}
+
+async fn sleep(pause: Option<Duration>) {
+    match pause {
+        Some(pause) => tokio::time::sleep(pause).await,
+        None => std::future::pending().await,
+    }
+}

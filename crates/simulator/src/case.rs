@@ -1,0 +1,108 @@
+//! The case file: a title and sections, each opened by a line `=== NAME`.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use viat_dialect::{Catalogue, Languages, check_inputs, compile};
+use viat_engine::{Definition, Op, Program};
+
+use crate::story::Story;
+
+/// One behaviour: a workflow (and those it calls), a story and the trace it must leave.
+pub struct Case {
+    /// The first line: what the case shows.
+    pub title: String,
+    /// What runs.
+    pub program: Program,
+    /// What the run is given.
+    pub inputs: serde_json::Map<String, Value>,
+    /// What the world does.
+    pub story: Story,
+    /// What must come of it.
+    pub trace: String,
+}
+
+/// The sections of a case file, in order: name and text.
+pub fn sections(text: &str) -> (String, Vec<(String, String)>) {
+    let mut title = String::new();
+    let mut sections: Vec<(String, String)> = Vec::new();
+    for line in text.lines() {
+        match (line.strip_prefix("=== "), sections.last_mut()) {
+            (Some(name), _) => sections.push((name.trim().to_owned(), String::new())),
+            (None, Some((_, body))) => {
+                body.push_str(line);
+                body.push('\n');
+            }
+            (None, None) => title.push_str(line.trim()),
+        }
+    }
+    (title, sections)
+}
+
+impl Case {
+    /// Reads a case.
+    ///
+    /// # Errors
+    /// What is wrong with the file, for whoever wrote it.
+    pub fn parse(text: &str) -> Result<Case, String> {
+        let (title, sections) = sections(text);
+        if title.is_empty() {
+            return Err("the first line must say what the case shows".to_owned());
+        }
+        let names: Vec<String> = sections.iter().filter_map(|(name, _)| name.strip_prefix("workflow ").map(str::to_owned)).collect();
+        let mut main = None;
+        let mut called = BTreeMap::new();
+        let mut story = String::new();
+        let mut trace = None;
+        for (name, body) in &sections {
+            match name.split_once(' ').unwrap_or((name, "")) {
+                ("workflow", "") => main = Some(lower("workflow.yaml", body, &names)?),
+                ("workflow", other) => {
+                    called.insert(other.to_owned(), std::sync::Arc::new(lower(other, body, &names)?));
+                }
+                ("story", "") => story.clone_from(body),
+                ("trace", "") => trace = Some(body.clone()),
+                _ => return Err(format!("there is no section {name:?}; there are workflow, workflow NAME, story and trace")),
+            }
+        }
+        let main: Definition = main.ok_or("the section `workflow` is missing")?;
+        let story = Story::parse(&story)?;
+        let inputs = check_inputs(&main, &story.inputs).map_err(|problems| format!("inputs: {problems:?}"))?;
+        let program = Program { main: std::sync::Arc::new(main), called };
+        Ok(Case { title, program, inputs, story, trace: trace.ok_or("the section `trace` is missing")? })
+    }
+
+    /// The evaluator of every case.
+    pub fn languages() -> Languages {
+        Languages::default()
+    }
+}
+
+fn lower(file: &str, text: &str, workflows: &[String]) -> Result<Definition, String> {
+    let compiled = compile(file, text.as_bytes(), &Anything { workflows });
+    compiled.definition.ok_or_else(|| {
+        let messages: Vec<String> = compiled.diagnostics.iter().map(|diagnostic| format!("{}: {}", file, diagnostic.message)).collect();
+        messages.join("\n")
+    })
+}
+
+/// A catalogue in which every script exists: the story says what each does.
+struct Anything<'a> {
+    workflows: &'a [String],
+}
+
+impl Catalogue for Anything<'_> {
+    fn has_script(&self, _name: &str) -> bool {
+        true
+    }
+}
+
+/// The scripts that a program can run.
+pub fn scripts(program: &Program) -> Vec<String> {
+    let definitions = std::iter::once(&program.main).chain(program.called.values());
+    let nodes = definitions.flat_map(|definition| definition.regions.iter().flat_map(|region| region.nodes.iter()));
+    let mut names: Vec<String> = nodes.filter_map(|node| if let Op::Script(script) = &node.op { Some(script.name.clone()) } else { None }).collect();
+    names.sort();
+    names.dedup();
+    names
+}

@@ -1,0 +1,154 @@
+//! What the world does in a case: inputs, what each script's attempts come to, and what people do meanwhile.
+//!
+//! ```text
+//! input {"n": 1}
+//! fetch fails transport "connection reset"      the first attempt of script `fetch`
+//! fetch returns {"ok": true} after 200          the second one, 200 ms after its start; later ones repeat it
+//! slow hangs                                    until it is stopped or its timeout is over
+//! at 500 cancel
+//! at 900 event paid {"amount": 3}
+//! ```
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use viat_engine::failure::Failure;
+use viat_engine::journal::Millis;
+use viat_engine::policies::class::Class;
+
+/// How long an attempt takes unless the story says otherwise.
+pub const DEFAULT_MS: Millis = 1;
+
+/// The parsed story.
+#[derive(Clone, Debug)]
+pub struct Story {
+    /// What the run is given; `{}` unless the story says otherwise.
+    pub inputs: Value,
+    /// A budget that the caller passes.
+    pub timeout_ms: Option<u64>,
+    /// The default execution deadline of active time, if the case is about it.
+    pub active_budget_ms: Option<u64>,
+    /// Outcomes of each script's attempts, in order; the last one repeats.
+    pub outcomes: BTreeMap<String, Vec<Outcome>>,
+    /// What people do, by time.
+    pub deeds: Vec<(Millis, Deed)>,
+}
+
+/// What an attempt comes to.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// How; `None`: it hangs.
+    pub how: Option<How>,
+    /// How long it takes.
+    pub after_ms: Millis,
+}
+
+/// What an attempt ends with.
+#[derive(Clone, Debug)]
+pub enum How {
+    /// This value.
+    Returns(Value),
+    /// Its arguments.
+    Echoes,
+    /// This failure.
+    Fails(Failure),
+    /// No worker could be had.
+    NotStarted(Failure),
+}
+
+/// What somebody does to the run.
+#[derive(Clone, Debug)]
+pub enum Deed {
+    /// Asks for it to be cancelled.
+    Cancel,
+    /// Sends it an event.
+    Event(String, Value),
+}
+
+impl Story {
+    /// Reads a story.
+    ///
+    /// # Errors
+    /// The line that makes no sense.
+    pub fn parse(text: &str) -> Result<Story, String> {
+        let mut story = Story { inputs: Value::Object(serde_json::Map::new()), timeout_ms: None, active_budget_ms: None, outcomes: BTreeMap::new(), deeds: Vec::new() };
+        for line in text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
+            story.line(line).map_err(|problem| format!("story: {line}: {problem}"))?;
+        }
+        Ok(story)
+    }
+
+    /// What attempt `attempt` (1 is the first) of a script comes to.
+    ///
+    /// # Errors
+    /// The story says nothing about the script.
+    pub fn outcome(&self, script: &str, attempt: u32) -> Result<&Outcome, String> {
+        let outcomes = self.outcomes.get(script).ok_or_else(|| format!("the story does not say what {script} does"))?;
+        let index = (attempt as usize).saturating_sub(1).min(outcomes.len() - 1);
+        Ok(&outcomes[index])
+    }
+
+    fn line(&mut self, line: &str) -> Result<(), String> {
+        let (first, rest) = line.split_once(' ').ok_or("too short")?;
+        match first {
+            "input" => self.inputs = json(rest)?,
+            "timeout" => self.timeout_ms = Some(rest.parse().map_err(|_| "not a number of milliseconds")?),
+            "active_budget" => self.active_budget_ms = Some(rest.parse().map_err(|_| "not a number of milliseconds")?),
+            "at" => {
+                let (at, deed) = rest.split_once(' ').ok_or("what happens then?")?;
+                self.deeds.push((at.parse().map_err(|_| "not a number of milliseconds")?, deed_of(deed)?));
+            }
+            script => self.outcomes.entry(script.to_owned()).or_default().push(outcome(rest)?),
+        }
+        Ok(())
+    }
+}
+
+fn deed_of(text: &str) -> Result<Deed, String> {
+    let mut words = text.splitn(3, ' ');
+    match (words.next(), words.next(), words.next()) {
+        (Some("cancel"), None, None) => Ok(Deed::Cancel),
+        (Some("event"), Some(name), payload) => Ok(Deed::Event(name.to_owned(), payload.map_or(Ok(Value::Null), json)?)),
+        _ => Err("people can: cancel, event NAME [JSON]".to_owned()),
+    }
+}
+
+fn outcome(text: &str) -> Result<Outcome, String> {
+    let (text, after_ms) = match text.rsplit_once(" after ") {
+        Some((text, after)) => (text, after.trim().parse().map_err(|_| "after how many milliseconds?")?),
+        None => (text, DEFAULT_MS),
+    };
+    let (verb, rest) = text.split_once(' ').unwrap_or((text, ""));
+    let how = match verb {
+        "returns" => Some(How::Returns(json(rest)?)),
+        "echoes" => Some(How::Echoes),
+        "hangs" => None,
+        "dies" => Some(How::Fails(Failure::new(Class::ScriptBroken, "the worker died"))),
+        "fails" => Some(How::Fails(failure(rest)?)),
+        "finds" => Some(How::NotStarted(failure(rest)?)),
+        _ => return Err("a script can: return JSON, echo, hang, die, fail CLASS [CODE] [\"MESSAGE\"], find CLASS".to_owned()),
+    };
+    Ok(Outcome { how, after_ms })
+}
+
+fn failure(text: &str) -> Result<Failure, String> {
+    let (words, message) = match text.split_once('"') {
+        Some((words, quoted)) => (words.trim(), quoted.trim_end_matches('"').to_owned()),
+        None => (text, "as the story has it".to_owned()),
+    };
+    let mut words = words.split_whitespace();
+    let name = words.next().ok_or("which class?")?;
+    let class = Class::ALL.into_iter().find(|class| class.name() == name).ok_or_else(|| format!("there is no class {name}"))?;
+    let mut failure = Failure::new(class, message);
+    if let Some(code) = words.next() {
+        code.clone_into(&mut failure.code);
+    }
+    if class == Class::User {
+        failure.status = Some(words.next().and_then(|status| status.parse().ok()).unwrap_or(400));
+    }
+    Ok(failure)
+}
+
+fn json(text: &str) -> Result<Value, String> {
+    serde_json::from_str(text).map_err(|error| format!("not JSON: {error}"))
+}

@@ -1,0 +1,107 @@
+//! A journal as a ledger that people can read: one line an event, `TIME PATH what`.
+
+use serde_json::Value;
+use viat_engine::failure::{Failure, RunError};
+use viat_engine::journal::{Batch, Event, Millis};
+use viat_engine::policies::retry::Decision;
+
+/// The trace of a journal.
+pub fn trace(journal: &[Batch]) -> String {
+    let mut text = String::new();
+    for batch in journal {
+        for event in &batch.events {
+            if let Some(line) = line(event) {
+                push(&mut text, batch.at, &line);
+            }
+        }
+    }
+    text
+}
+
+fn push(text: &mut String, at: Millis, line: &str) {
+    text.push_str(&format!("{at:>6}  {line}\n"));
+}
+
+fn line(event: &Event) -> Option<String> {
+    Some(match event {
+        // Every case begins with it.
+        Event::Created(_) => return None,
+        Event::Adopted { .. } => "taken over".to_owned(),
+        Event::ScriptEntered { path, args } => format!("{path} args {args}"),
+        Event::AttemptStarted { path, attempt, .. } => format!("{path} #{attempt} started"),
+        Event::AttemptSucceeded { path, attempt, output } => format!("{path} #{attempt} returned {output}"),
+        Event::AttemptFailed { path, attempt, failure, decision } => format!("{path} #{attempt} failed {}; {}", failed(failure), decided(decision)),
+        Event::AttemptCancelled { path, attempt } => format!("{path} #{attempt} cancelled"),
+        Event::Continued { path, error } => format!("{path} continues past {}", error.code),
+        Event::CatchEntered { path, error } => format!("{path} catches {}", error.code),
+        Event::ChoiceMade { path, arm: Some(arm) } => format!("{path} takes arm {arm}"),
+        Event::ChoiceMade { path, arm: None } => format!("{path} takes no arm"),
+        Event::Completed { path, output } => format!("{path} = {output}"),
+        Event::RegionCompleted { path } => format!("{path} through"),
+        Event::ParallelEntered { path } => format!("{path} entered"),
+        Event::BranchStarted { path, branch } => format!("{path} branch {branch} started"),
+        Event::BranchCompleted { path, branch } => format!("{path} branch {branch} through"),
+        Event::BranchFailed { path, branch, error } => format!("{path} branch {branch} failed: {}", error.code),
+        Event::LoopEntered { path, items } => match items {
+            Some(items) => format!("{path} over {} items", items.len()),
+            None => format!("{path} while"),
+        },
+        Event::IterationStarted { path, index } => format!("{path}[{index}] started"),
+        Event::IterationCompleted { path, index } => format!("{path}[{index}] through"),
+        Event::IterationFailed { path, index, error } => format!("{path}[{index}] failed: {}", error.code),
+        Event::ContainerCompleted { path } => format!("{path} through"),
+        Event::ContainerStopped { path, error } => format!("{path} is stopped: {}", error.code),
+        Event::EntryFailed { path, error } => format!("{path} failed: {}", error.code),
+        Event::CallEntered { path, inputs, .. } => format!("{path} called with {}", Value::Object(inputs.clone())),
+        Event::CallCompleted { path, outputs } => format!("{path} gave {outputs}"),
+        Event::WaitEntered { path, due, event } => waits(path.as_str(), *due, event.as_deref()),
+        Event::EventReceived { name, payload } => format!("event {name} {payload}"),
+        Event::EventTaken { path, name } => format!("{path} takes event {name}"),
+        Event::TaskDeferred { path, attempt, workflow, args } => format!("{path} #{attempt} defers {workflow} {args}"),
+        Event::CancelRequested { .. } => "cancel requested".to_owned(),
+        Event::DeadlineExceeded { message } => format!("deadline: {message}"),
+        Event::Succeeded { outputs } => format!("succeeded {outputs}"),
+        Event::Failed { error } => format!("failed {}", causes(error)),
+        Event::Cancelled { .. } => "cancelled".to_owned(),
+    })
+}
+
+fn waits(path: &str, due: Option<Millis>, event: Option<&str>) -> String {
+    let mut text = format!("{path} waits");
+    if let Some(event) = event {
+        text.push_str(&format!(" for event {event}"));
+    }
+    if let Some(due) = due {
+        text.push_str(&format!(" until {due}"));
+    }
+    text
+}
+
+fn failed(failure: &Failure) -> String {
+    let class = failure.class.name();
+    if failure.code == class { class.to_owned() } else { format!("{class} {}", failure.code) }
+}
+
+fn decided(decision: &Decision) -> String {
+    match decision {
+        Decision::Retry { wait_ms, .. } => format!("retry in {wait_ms}"),
+        Decision::Stop { reason, .. } => {
+            let name = serde_json::to_value(reason).ok();
+            name.as_ref().and_then(Value::as_str).unwrap_or("stop").to_owned()
+        }
+    }
+}
+
+fn causes(error: &RunError) -> String {
+    let mut text = error.code.clone();
+    if let Some(path) = &error.path {
+        text.push_str(&format!(" at {path}"));
+    }
+    if error.code == "orchestration" {
+        text.push_str(&format!(" ({})", error.message));
+    }
+    if let Some(cause) = &error.cause {
+        text.push_str(&format!(", after {}", causes(cause)));
+    }
+    text
+}
