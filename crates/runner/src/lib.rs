@@ -1,1 +1,7 @@
-//! viat-runner.
+//! The acting half of viat: what the engine decides is carried out here.
+
+pub mod assets;
+pub mod clock;
+pub mod driver;
+pub mod logs;
+pub mod script;

@@ -1,0 +1,60 @@
+//! One cgroup (version 2) per process tree, where the machine lets us make one.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// The folder in which cgroups for trees can be made: our own cgroup in a v2 hierarchy that has `cgroup.kill`.
+pub(crate) fn parent() -> Option<PathBuf> {
+    let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
+    let own = fs::read_to_string("/proc/self/cgroup").ok()?;
+    let own = own.lines().find_map(|line| line.strip_prefix("0::"))?.trim_start_matches('/');
+    mounts.lines().filter_map(mount_point).map(|root| root.join(own)).find(|folder| usable(folder))
+}
+
+fn mount_point(line: &str) -> Option<PathBuf> {
+    let mut fields = line.split(' ').skip(1);
+    let (folder, kind) = (fields.next()?, fields.next()?);
+    (kind == "cgroup2").then(|| PathBuf::from(folder))
+}
+
+/// Tried, not guessed: rights, read-only mounts and old kernels all look alike from outside.
+fn usable(folder: &Path) -> bool {
+    let probe = folder.join(format!("viat-probe-{}", std::process::id()));
+    if fs::create_dir(&probe).is_err() {
+        return false;
+    }
+    let works = probe.join("cgroup.kill").exists() && fs::OpenOptions::new().write(true).open(probe.join("cgroup.procs")).is_ok();
+    fs::remove_dir(&probe).is_ok() && works
+}
+
+pub(crate) fn write(file: &Path, text: &str) -> io::Result<()> {
+    fs::OpenOptions::new().write(true).open(file)?.write_all(text.as_bytes())
+}
+
+/// Kills everything in the cgroup and below; what forks meanwhile is killed too.
+pub(crate) fn kill(folder: &Path) -> io::Result<()> {
+    write(&folder.join("cgroup.kill"), "1")
+}
+
+/// The living processes in the cgroup; none if it is gone.
+pub(crate) fn members(folder: &Path) -> Vec<u32> {
+    fs::read_to_string(folder.join("cgroup.procs"))
+        .map(|text| text.lines().filter_map(|line| line.parse().ok()).collect())
+        .unwrap_or_default()
+}
+
+/// Whether nothing lives in the cgroup or in one a script made below it.
+pub(crate) fn is_empty(folder: &Path) -> bool {
+    fs::read_to_string(folder.join("cgroup.events")).map_or(true, |text| text.lines().any(|line| line == "populated 0"))
+}
+
+/// Removes the cgroup and those below it.
+pub(crate) fn remove(folder: &Path) {
+    if let Ok(entries) = fs::read_dir(folder) {
+        for entry in entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())) {
+            remove(&entry.path());
+        }
+        let _ = fs::remove_dir(folder);
+    }
+}

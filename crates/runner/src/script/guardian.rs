@@ -1,0 +1,162 @@
+//! The guardian: the small process between engine and worker that can prove the worker's whole tree dead.
+//!
+//! It knows no script language. Its three standard streams are all it gets: stdin is the worker's end of
+//! the protocol socket (passed on), stdout the control socket, stderr the worker's log pipe (passed on).
+//! It is a subreaper, so whatever the worker starts is its descendant for good, daemons included; when
+//! waiting for a child says "no children", nothing of the tree is left: that is the proof of death.
+//!
+//! Control, engine to guardian: `c<attempt id>` passes the cooperative signal on, `k` kills the tree, and the
+//! end of the stream (the engine died) kills it too. Guardian to engine: `s<pid>` started, `f<reason>` could not
+//! start, `e<how>` the worker ended, `d` the whole tree is dead (and so is the guardian, at once).
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, PipeWriter, Write};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+use std::time::Duration;
+
+use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
+use rustix::process::{WaitOptions, WaitStatus, getpid, set_child_subreaper, setsid, wait};
+use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout, stderr, stdin, stdout};
+
+use super::{cgroup, process};
+
+/// The argument that makes the binary a guardian.
+pub(crate) const ARGUMENT: &str = "__guardian";
+/// High, so that a script that opens a file after closing everything does not get a number of ours.
+const FIRST_FD: i32 = 100;
+
+/// The guardian's whole life; the binary's `main` calls it when its first argument is `__guardian`.
+///
+/// The arguments after that are the tree's cgroup (`-` for none) and the worker's command line, to which the
+/// numbers of the protocol descriptor and the cancel descriptor are appended.
+pub fn guardian_main() -> ExitCode {
+    let mut args = std::env::args_os().skip_while(|arg| arg != ARGUMENT).skip(1);
+    let (Some(folder), Some(program)) = (args.next(), args.next()) else { return ExitCode::from(64) };
+    let folder = (folder != "-").then(|| PathBuf::from(folder));
+    match guard(folder, &program, args.collect()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::from(71),
+    }
+}
+
+fn guard(folder: Option<PathBuf>, program: &OsString, args: Vec<OsString>) -> io::Result<()> {
+    let _ = setsid(); // Ctrl-C at the terminal is the engine's to handle
+    set_child_subreaper(Some(getpid()))?;
+    let protocol = fcntl_dupfd_cloexec(stdin(), FIRST_FD)?;
+    let control = UnixStream::from(fcntl_dupfd_cloexec(stdout(), 3)?);
+    let log = fcntl_dupfd_cloexec(stderr(), 3)?;
+    let null = File::options().read(true).write(true).open("/dev/null")?;
+    dup2_stdin(&null)?;
+    dup2_stdout(&null)?;
+    dup2_stderr(&null)?;
+
+    let (cancel_read, mut cancel) = io::pipe()?;
+    let cancel_read = fcntl_dupfd_cloexec(&cancel_read, FIRST_FD)?;
+    let worker = match start(program, args, protocol, cancel_read, log) {
+        Ok(worker) => worker,
+        Err(error) => return say(&control, &format!("f{}: {error}", program.to_string_lossy())),
+    };
+    // before the go: the worker runs nothing of the script until it is in its cgroup
+    let folder = folder.filter(|folder| cgroup::write(&folder.join("cgroup.procs"), &worker.to_string()).is_ok());
+    let _ = cancel.write_all(b"g");
+    say(&control, &format!("s{worker}"))?;
+
+    let (reports, place) = (control.try_clone()?, folder.clone());
+    std::thread::Builder::new().stack_size(128 << 10).spawn(move || reap(worker, &reports, place.as_deref()))?;
+    listen(control, cancel, folder.as_deref());
+    Ok(())
+}
+
+fn start(program: &OsString, args: Vec<OsString>, protocol: OwnedFd, cancel: OwnedFd, log: OwnedFd) -> io::Result<u32> {
+    // single-threaded here, and only the worker is ever started: nothing else can inherit these
+    fcntl_setfd(&protocol, FdFlags::empty())?;
+    fcntl_setfd(&cancel, FdFlags::empty())?;
+    let child = Command::new(program)
+        .args(args)
+        .arg(protocol.as_raw_fd().to_string())
+        .arg(cancel.as_raw_fd().to_string())
+        .stdin(Stdio::null())
+        .stdout(log.try_clone()?)
+        .stderr(log)
+        .process_group(0) // a script that signals its group must not hit the guardian
+        .spawn()?;
+    Ok(child.id())
+}
+
+fn say(mut control: &UnixStream, line: &str) -> io::Result<()> {
+    control.write_all(format!("{}\n", line.replace('\n', " ")).as_bytes())
+}
+
+/// Waits for every child; ends the process when there are none, which is when the tree is dead.
+fn reap(worker: u32, control: &UnixStream, folder: Option<&Path>) {
+    loop {
+        match wait(WaitOptions::empty()) {
+            Ok(Some((pid, status))) if pid.as_raw_nonzero().get().cast_unsigned() == worker => {
+                let _ = say(control, &format!("e{}", describe(status)));
+            }
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(_) => break,
+        }
+    }
+    let _ = say(control, "d");
+    if let Some(folder) = folder {
+        cgroup::remove(folder);
+    }
+    std::process::exit(0);
+}
+
+fn describe(status: WaitStatus) -> String {
+    if let Some(signal) = status.terminating_signal() {
+        return format!("was killed by signal {signal}{}", signal_name(signal));
+    }
+    format!("exited with code {}", status.exit_status().unwrap_or(-1))
+}
+
+fn signal_name(signal: i32) -> &'static str {
+    match signal {
+        1 => " (SIGHUP)",
+        2 => " (SIGINT)",
+        3 => " (SIGQUIT)",
+        4 => " (SIGILL)",
+        6 => " (SIGABRT)",
+        7 => " (SIGBUS)",
+        8 => " (SIGFPE)",
+        9 => " (SIGKILL)",
+        11 => " (SIGSEGV)",
+        13 => " (SIGPIPE)",
+        14 => " (SIGALRM)",
+        15 => " (SIGTERM)",
+        24 => " (SIGXCPU)",
+        25 => " (SIGXFSZ)",
+        31 => " (SIGSYS)",
+        _ => "",
+    }
+}
+
+/// Obeys the engine until it says kill or is gone, then kills until the reaper ends this process.
+fn listen(control: UnixStream, mut cancel: PipeWriter, folder: Option<&Path>) {
+    for line in BufReader::new(control).split(b'\n') {
+        match line.as_deref() {
+            Ok([b'c', attempt @ ..]) => {
+                let _ = cancel.write_all(&[attempt, b"\n"].concat());
+            }
+            _ => break,
+        }
+    }
+    let mut pause = Duration::from_millis(1);
+    loop {
+        if let Some(folder) = folder {
+            let _ = cgroup::kill(folder);
+        }
+        for each in process::descendants(std::process::id()) {
+            let _ = process::kill(&each);
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(50));
+    }
+}

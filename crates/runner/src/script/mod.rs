@@ -1,0 +1,59 @@
+//! Warm Python workers: one pool per script version, one attempt at a time per worker.
+//!
+//! # Processes
+//!
+//! ```text
+//! engine ──┬─ protocol socket ───────────────────┬─ worker (python3 -I -S -c loader)
+//!          ├─ control socket ── guardian ─ cancel ┤     └─ whatever the script starts
+//!          └─ log pipe ──────────────────────────┘
+//! ```
+//!
+//! Each worker has a guardian ([`guardian_main`], the same binary re-executed), which is a subreaper and the
+//! only one who can *prove* the tree dead: when it has no children left, nothing of the tree is left, daemons
+//! included. The tree is killed through its own cgroup where the machine allows one, and by walking the
+//! guardian's descendants in any case. If the guardian itself is killed, the engine (a subreaper too) kills the
+//! tree from outside, by cgroup and by the marker in the environment; [`kill_leftover`] does the same for the
+//! next engine. A worker whose guardian is gone also ends itself when it sees its cancel pipe closed.
+//!
+//! # Decisions
+//!
+//! - *Queue wait* runs from the submission to the reservation, spawn included, and is what
+//!   [`Reservation::queued`] says. But `queue_wait` bounds only the wait for workers in use: an attempt for which
+//!   a worker is being started waits for it (that is bounded by `spawn_limit`, and its failure is
+//!   `pool_spawn_failed`), so that a short `queue_wait` does not fail every cold start.
+//! - *Processes left behind*: an attempt is over only when its tree is; if `main` has returned and other processes
+//!   live in the tree, the whole tree is killed, the worker with it (its state may refer to them), the result
+//!   stands, and a new worker is started in the background. Threads left behind are kept, being part of the worker.
+//! - *A script whose top level raises* is reported on each attempt with what it raised; such a worker is never
+//!   kept, so the next attempt tries to load the script anew.
+//! - *A result in the grace* is told as [`Report::late`], and the worker is kept.
+//! - *Nesting*: a value deeper than 100 levels is `invalid_output`.
+//!
+//! Everything here runs in a tokio runtime with I/O and time; [`Pools::new`] and [`Pools::prewarm`] too.
+
+mod attempt;
+mod call;
+mod cgroup;
+mod config;
+mod ends;
+mod fault;
+mod guardian;
+mod inspect;
+mod interpreter;
+mod log;
+mod pools;
+mod process;
+mod reservation;
+mod roster;
+mod tree;
+mod worker;
+
+pub use call::{Answer, Call, Context, Log, Notice, Outcome, Report, Stop};
+pub use config::{Language, PoolConfig, RunnerConfig, ScriptCode};
+pub use fault::{Fault, FaultKind};
+pub use guardian::guardian_main;
+pub use inspect::{Parameter, ParameterKind, ScriptDiagnostic, ScriptInfo, inspect};
+pub use interpreter::Interpreter;
+pub use pools::{PoolStatus, Pools};
+pub use reservation::Reservation;
+pub use tree::{TreeId, kill_leftover};

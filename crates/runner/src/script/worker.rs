@@ -1,0 +1,237 @@
+//! One warm worker: its guardian, its ends, its tree, from the start to the proven death.
+
+use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+use super::config::{Language, RunnerConfig, ScriptCode, environment};
+use super::ends::{Arrival, Ends, frame};
+use super::fault::Fault;
+use super::log::LogBuffer;
+use super::tree::{MARKER, TreeId, destroy};
+use super::{cgroup, process};
+
+const LOADER: &str = include_str!("../../../../python/viat/loader.py");
+/// What the first frame carries: module name, file name shown in tracebacks, source.
+const MODULES: [(&str, &str, &str); 4] = [
+    ("viat", "<viat>", include_str!("../../../../python/viat/__init__.py")),
+    ("output", "<viat output>", include_str!("../../../../python/viat/output.py")),
+    ("arguments", "<viat arguments>", include_str!("../../../../python/viat/arguments.py")),
+    ("worker", "<viat worker>", include_str!("../../../../python/viat/worker.py")),
+];
+/// How long a guardian may take to kill its tree before the engine does it from outside.
+const GUARDIAN_LIMIT: Duration = Duration::from_secs(5);
+
+/// A process that has loaded a script and waits for calls.
+pub(crate) struct Worker {
+    pub(crate) tree: TreeId,
+    pub(crate) ends: Ends,
+    /// A second handle of the control socket: a shutdown kills with it while an attempt holds the worker.
+    pub(crate) switch: Arc<UnixStream>,
+    guardian: Child,
+    pid: u32,
+    /// Kept open: whether an attempt left processes behind is one `pread` then.
+    members: Option<fs::File>,
+    /// Whether the script's top level ran through.
+    pub(crate) loaded: bool,
+    /// Written while the script was loaded; it belongs to the first attempt's log.
+    pub(crate) early_log: Option<LogBuffer>,
+    pub(crate) calls: u64,
+    pub(crate) idle_since: Instant,
+}
+
+#[derive(Serialize)]
+struct Init<'a> {
+    name: &'a str,
+    source: &'a str,
+    value_limit: usize,
+    late_site: bool,
+    modules: serde_json::Map<String, serde_json::Value>,
+}
+
+impl Worker {
+    /// Waits until a started worker has loaded its script; one that cannot is dead when this returns.
+    pub(crate) async fn load(mut self, config: &RunnerConfig, code: &ScriptCode) -> Result<Worker, Fault> {
+        let Language::Python = code.language;
+        let mut log = LogBuffer::new(config.log_limit);
+        self.ends.send(init_frame(config, code)?);
+        let ready = tokio::time::timeout(config.spawn_limit, self.until_ready(&mut log)).await;
+        let problem = match ready {
+            Ok(Ok(())) => {
+                self.members = self.tree.cgroup.as_ref().and_then(|folder| fs::File::open(folder.join("cgroup.procs")).ok());
+                self.ends.drain_log(&mut log);
+                self.early_log = Some(log);
+                return Ok(self);
+            }
+            Ok(Err(problem)) => problem,
+            Err(_) => format!("it was not ready within {} s", config.spawn_limit.as_secs_f32()),
+        };
+        let _ = self.kill(&mut log).await;
+        let said = log.finish().text();
+        let said = said.trim();
+        let tail = said.char_indices().rev().nth(999).map_or(said, |(at, _)| &said[at..]);
+        let message = format!("no worker process could be started for script {}: {problem}", code.name);
+        Err(Fault::no_worker(if tail.is_empty() { message } else { format!("{message}\n{tail}") }))
+    }
+
+    /// Starts the guardian, which starts the worker.
+    pub(crate) fn start(config: &RunnerConfig, cgroups: Option<&PathBuf>) -> io::Result<Worker> {
+        let marker = fs::read_to_string("/proc/sys/kernel/random/uuid")?.trim().to_string();
+        let scratch = config.scratch.join(&marker);
+        fs::create_dir_all(&scratch)?;
+        let cgroup = cgroups.map(|folder| folder.join(format!("viat-{marker}"))).filter(|folder| fs::create_dir(folder).is_ok());
+        let mut tree = TreeId { guardian: 0, started: 0, marker, cgroup, scratch };
+        match Worker::start_guardian(config, &mut tree) {
+            Ok((guardian, ends, switch)) => Ok(Worker {
+                switch,
+                tree,
+                ends,
+                guardian,
+                pid: 0,
+                members: None,
+                loaded: false,
+                early_log: None,
+                calls: 0,
+                idle_since: Instant::now(),
+            }),
+            Err(error) => {
+                tree.cgroup.as_deref().map(cgroup::remove);
+                let _ = fs::remove_dir_all(&tree.scratch);
+                Err(error)
+            }
+        }
+    }
+
+    fn start_guardian(config: &RunnerConfig, tree: &mut TreeId) -> io::Result<(Child, Ends, Arc<UnixStream>)> {
+        let (protocol, worker_protocol) = UnixStream::pair()?;
+        let (control, guardian_control) = UnixStream::pair()?;
+        let switch = Arc::new(control.try_clone()?);
+        let (log, worker_log) = io::pipe()?;
+        let _ = rustix::pipe::fcntl_setpipe_size(&log, 256 << 10);
+        let ends = Ends::new(protocol.into(), control.into(), log.into(), config.value_limit)?;
+        let (program, args) = config.guardian.split_first().ok_or_else(|| io::Error::other("no guardian is configured"))?;
+        let mut guardian = Command::new(program)
+            .args(args)
+            .arg(tree.cgroup.as_deref().map_or("-".as_ref(), std::path::Path::as_os_str))
+            .arg(&config.interpreter.path)
+            // -S: the worker looks for site packages when an import misses (python/viat/worker.py)
+            .args(["-I", "-S", "-X", "utf8", "-c", LOADER])
+            .env_clear()
+            .envs(environment(&config.env_allow))
+            .env(MARKER, &tree.marker)
+            .current_dir(&tree.scratch)
+            .stdin(Stdio::from(OwnedFd::from(worker_protocol)))
+            .stdout(Stdio::from(OwnedFd::from(guardian_control)))
+            .stderr(Stdio::from(OwnedFd::from(worker_log)))
+            .spawn()
+            .map_err(|error| io::Error::new(error.kind(), format!("the guardian {}: {error}", program.to_string_lossy())))?;
+        tree.guardian = guardian.id();
+        match process::stat(guardian.id()) {
+            Some(stat) => tree.started = stat.started,
+            None => {
+                let _ = guardian.kill().and_then(|()| guardian.wait().map(drop));
+                return Err(io::Error::other("/proc does not show the guardian"));
+            }
+        }
+        Ok((guardian, ends, switch))
+    }
+
+    async fn until_ready(&mut self, log: &mut LogBuffer) -> Result<(), String> {
+        loop {
+            match std::future::poll_fn(|cx| self.ends.poll_arrival(cx, log)).await {
+                Arrival::Frame(frame) if frame.kind() == b'k' => {
+                    self.loaded = frame.body() == b"true";
+                    return Ok(());
+                }
+                // what the guardian has to say about it follows
+                Arrival::ProtocolClosed => {}
+                Arrival::Frame(_) | Arrival::Garbage(_) => return Err("it does not keep to the protocol".to_string()),
+                Arrival::Control(line) => match line.split_at_checked(1) {
+                    Some(("s", pid)) => self.pid = pid.parse().unwrap_or(0),
+                    Some(("f", reason)) => return Err(reason.to_string()),
+                    Some(("e", how)) => return Err(format!("the interpreter {how}")),
+                    _ => return Err("its tree died".to_string()),
+                },
+                Arrival::ControlClosed => return Err("its guardian died".to_string()),
+            }
+        }
+    }
+
+    /// Whether the worker, found idle, can take an attempt.
+    pub(crate) fn is_fit(&self) -> bool {
+        self.ends.is_quiet()
+    }
+
+    /// Whether processes other than the worker itself live in its tree.
+    pub(crate) fn has_strays(&self) -> bool {
+        let Some(file) = &self.members else { return self.has_strays_by_parent() };
+        let mut text = [0u8; 64];
+        match rustix::io::pread(file, &mut text[..], 0) {
+            Ok(count) => text[..count].iter().filter(|byte| **byte == b'\n').count() != 1,
+            Err(_) => true,
+        }
+    }
+
+    fn has_strays_by_parent(&self) -> bool {
+        let (worker, guardian) = (self.pid.to_string(), self.tree.guardian.to_string());
+        let children = |of: &str, own: &str| match fs::read_dir(format!("/proc/{of}/task")) {
+            Ok(threads) => threads
+                .flatten()
+                .filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok())
+                .any(|text| text.split_ascii_whitespace().any(|pid| pid != own && lives(pid))),
+            Err(_) => true,
+        };
+        children(&worker, "") || children(&guardian, &worker)
+    }
+
+    /// Kills the whole tree and returns once it is proven dead; `Err` names what does not die.
+    pub(crate) async fn kill(&mut self, log: &mut LogBuffer) -> io::Result<()> {
+        self.ends.tell("k");
+        let dead = tokio::time::timeout(GUARDIAN_LIMIT, self.until_dead(log)).await.unwrap_or(false);
+        if !dead {
+            let _ = self.guardian.kill();
+            destroy(&self.tree).await?;
+        }
+        self.guardian.wait()?; // its end of the control socket is closed, so it is gone or going
+        self.ends.drain_log(log);
+        if let Some(folder) = &self.tree.cgroup {
+            cgroup::remove(folder);
+        }
+        let _ = fs::remove_dir_all(&self.tree.scratch);
+        Ok(())
+    }
+
+    async fn until_dead(&mut self, log: &mut LogBuffer) -> bool {
+        let mut dead = false;
+        loop {
+            match std::future::poll_fn(|cx| self.ends.poll_arrival(cx, log)).await {
+                Arrival::Control(line) => dead |= line == "d",
+                Arrival::ControlClosed => return dead,
+                Arrival::Frame(_) | Arrival::Garbage(_) | Arrival::ProtocolClosed => {}
+            }
+        }
+    }
+
+    /// A guardian that has ended by itself must be waited for, or it stays a zombie.
+    pub(crate) fn into_guardian(self) -> Child {
+        self.guardian
+    }
+}
+
+fn lives(pid: &str) -> bool {
+    pid.parse().ok().and_then(process::stat).is_some_and(|seen| !seen.zombie)
+}
+
+fn init_frame(config: &RunnerConfig, code: &ScriptCode) -> Result<Vec<u8>, Fault> {
+    let modules = MODULES.iter().map(|(name, file, source)| ((*name).to_string(), serde_json::json!([file, source]))).collect();
+    let init = Init { name: &code.name, source: &code.source, value_limit: config.value_limit, late_site: true, modules };
+    let body = serde_json::to_vec(&init).map_err(|error| Fault::no_worker(error.to_string()))?;
+    Ok(frame(b'i', &[&body]))
+}

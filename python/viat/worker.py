@@ -1,0 +1,340 @@
+"""The loop of a warm worker process: one attempt at a time, `main` in the main thread, frames on a socket.
+
+A frame is a little-endian u32 length, one byte of kind, and that many bytes less one of JSON.
+"""
+
+import json
+import os
+import sys
+import threading
+
+OWN_FILES = frozenset(("<viat worker>", "<viat>", "<viat arguments>", "<viat output>", "<string>"))
+MESSAGE_LIMIT = 10_000
+PID = os.getpid()
+from_json = json.JSONDecoder().decode
+
+
+class Channel:
+    """The protocol socket; a call, its acknowledgements and its result pass one at a time."""
+
+    def __init__(self, fd):
+        self.fd, self.rest, self.lock = fd, b"", threading.RLock()
+
+    def receive(self):
+        data = self.rest or os.read(self.fd, 1 << 16)
+        while True:
+            if len(data) >= 4:
+                size = int.from_bytes(data[:4], "little") + 4
+                if len(data) >= size:
+                    self.rest = data[size:]
+                    return data[4], data[5:size]
+                if size - len(data) > 1 << 16:
+                    return self.receive_big(data, size)
+            more = os.read(self.fd, 1 << 16)
+            if not more:  # the engine is gone
+                os._exit(0)
+            data += more
+
+    def receive_big(self, start, size):
+        whole = bytearray(size)
+        whole[:len(start)] = start
+        view, have = memoryview(whole), len(start)
+        while have < size:
+            got = os.readv(self.fd, [view[have:]])
+            if not got:
+                os._exit(0)
+            have += got
+        self.rest = b""
+        return whole[4], bytes(view[5:])
+
+    def send(self, kind, data):
+        frame = (len(data) + 1).to_bytes(4, "little") + kind + data
+        sent = os.write(self.fd, frame)
+        if sent < len(frame):
+            view = memoryview(frame)
+            while sent < len(frame):
+                sent += os.write(self.fd, view[sent:sent + (1 << 20)])
+
+
+class Bridge:
+    """What the `viat` module's functions stand on inside a worker."""
+
+    def __init__(self, worker):
+        self.worker, self.channel = worker, worker.channel
+
+    def check_extra(self, extra):
+        try:
+            self.worker.output.encode(extra, self.worker.limit)
+        except self.worker.output.NotJson as wrong:
+            raise TypeError(f"ViatError: extra must be JSON: {wrong}") from None
+
+    def ask(self, kind, question):
+        self.must_be_running(question["what"])
+        try:
+            data = self.worker.output.encode(question, self.worker.limit)
+        except self.worker.output.NotJson as wrong:
+            raise TypeError(f"viat.{question['what']}: {str(wrong)}") from None
+        with self.channel.lock:
+            self.channel.send(kind, data)
+            answer = from_json(self.channel.receive()[1].decode())
+        if "refused" in answer:
+            raise self.worker.viat.ResourceError(answer["refused"])
+        return answer["value"]
+
+    def must_be_running(self, what):
+        if os.getpid() != PID:
+            raise RuntimeError(f"viat.{what} works only in the process that runs main, not in a fork of it")
+        if self.worker.attempt is None:
+            raise RuntimeError(f"viat.{what} works only while an attempt is running")
+
+    def defer(self, workflow, args):
+        self.ask(b"d", {"what": "defer", "workflow": workflow, "args": args})
+
+    def resource(self, name, kind):
+        return self.ask(b"q", {"what": "resource", "name": name, "kind": kind})
+
+    def progress(self, fraction, note):
+        self.must_be_running("progress")
+        with self.channel.lock:
+            self.channel.send(b"p", json.dumps({"fraction": fraction, "note": clean(note)}).encode())
+
+    def log(self, text):
+        print(text, file=sys.stderr)
+
+
+def clean(text):
+    """Text that fits JSON and a log line's patience."""
+    if text is None:
+        return None
+    if len(text) > MESSAGE_LIMIT:
+        text = text[:MESSAGE_LIMIT] + f"… ({len(text) - MESSAGE_LIMIT} characters more)"
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def text_of(error):
+    try:
+        return clean(str(error))
+    except BaseException:
+        return "(the exception's text cannot be had)"
+
+
+class Source:
+    """Gives tracebacks and `inspect` the script's source, which lies in no file."""
+
+    def __init__(self, source):
+        self.source = source
+
+    def get_source(self, name):
+        return self.source
+
+
+def write_traceback(error):
+    """The traceback from the script's own frames on, into the log."""
+    try:
+        import traceback
+        frames = error.__traceback__
+        while frames is not None and frames.tb_frame.f_code.co_filename in OWN_FILES:
+            frames = frames.tb_next
+        traceback.print_exception(type(error), error, frames, file=sys.stderr)
+    except BaseException:
+        pass
+
+
+class LateSite:
+    """Site packages are looked for when the first import misses: `site` takes several times what the rest of
+    the start takes, and most scripts need nothing outside the standard library."""
+
+    NAMES = frozenset(("importlib.metadata", "pkgutil", "pkg_resources", "distutils", "sitecustomize"))
+
+    class Missing:
+        def __init__(self, owner):
+            self.owner = owner
+
+        def find_spec(self, name, path=None, target=None):
+            if path is not None or not self.owner.load():
+                return None
+            import importlib.util
+            return importlib.util.find_spec(name)
+
+    def __init__(self):
+        import site
+        self.site, self.loaded, self.missing = site, False, self.Missing(self)
+        for name in ("setquit", "setcopyright", "sethelper"):
+            getattr(site, name, lambda: None)()
+        sys.meta_path.insert(0, self)
+        sys.meta_path.append(self.missing)
+
+    def find_spec(self, name, path=None, target=None):
+        if name in self.NAMES:
+            self.load()
+        return None
+
+    def load(self):
+        if self.loaded:
+            return False
+        self.loaded = True
+        for finder in (self, self.missing):
+            if finder in sys.meta_path:
+                sys.meta_path.remove(finder)
+        self.site.main()
+        return True
+
+
+class Worker:
+    """The script, loaded once, and what one attempt after the other does with it."""
+
+    def __init__(self, init, modules, protocol, cancel):
+        self.name, self.limit = init["name"], init["value_limit"]
+        self.viat, self.output, self.arguments = modules["viat"], modules["output"], modules["arguments"]
+        self.channel, self.cancel_fd, self.attempt = Channel(protocol), cancel, None
+        self.main = self.bind = self.broken = None
+        self.is_async = False
+
+    def load(self, source):
+        """Runs the script's top level; what it raises is kept and reported on the attempt."""
+        name = self.name
+        module = type(sys)(name)
+        module.__file__ = f"{name}.py"
+        module.__loader__ = Source(source)
+        sys.modules["viat"] = self.viat
+        if name not in sys.modules and name not in sys.builtin_module_names:
+            sys.modules[name] = module
+        sys.argv = [module.__file__]
+        try:
+            exec(compile(source, module.__file__, "exec", dont_inherit=True), module.__dict__)
+            self.main = getattr(module, "main", None)
+            if not callable(self.main):
+                raise TypeError(f"{module.__file__} defines no function `main`")
+        except BaseException as error:
+            self.left_a_fork(error)
+            self.broken = self.failure(error)
+            return
+        code = getattr(self.main, "__code__", None)
+        self.is_async = bool(code and code.co_flags & 0x80)
+        try:
+            self.bind = self.arguments.compile_binder(self.main)
+        except self.arguments.Misfit as misfit:
+            self.broken = fault("annotation", "annotation", str(misfit))
+        except BaseException as error:
+            self.broken = self.failure(error)
+
+    def left_a_fork(self, error=None):
+        """A forked child that came back here must not speak for its parent."""
+        if os.getpid() != PID:
+            if error is not None:
+                write_traceback(error)
+            flush()
+            os._exit(0 if error is None else 1)
+
+    def failure(self, error):
+        viat = self.viat
+        if isinstance(error, viat.ViatError):
+            extra = error.extra
+            try:
+                if extra is not None:
+                    self.output.encode(extra, self.limit)
+            except self.output.NotJson as wrong:
+                return fault("exception", "TypeError", f"ViatError: extra must be JSON: {wrong}")
+            return fault("user", clean(error.code), clean(error.message), status=error.status, extra=extra)
+        if isinstance(error, viat.TransportError):
+            wait = error.retry_after_ms
+            write_traceback(error)
+            return fault("transport", "transport", clean(error.message), retry_after_ms=None if wait is None else int(wait))
+        if isinstance(error, viat.ResourceError):
+            return fault("resource", "resource", text_of(error))
+        write_traceback(error)
+        return fault("exception", clean(type(error).__name__), text_of(error))
+
+    def run(self, args):
+        """(kind, data) of the attempt's last frame."""
+        if self.broken is not None:
+            return b"x", self.broken
+        try:
+            args = self.bind(args)
+        except self.arguments.Misfit as misfit:
+            return b"x", fault("annotation", "annotation", clean(str(misfit)))
+        except Exception as error:
+            return b"x", self.failure(error)
+        try:
+            value = self.main(**args)
+            if self.is_async or hasattr(value, "__await__"):
+                import asyncio
+                value = asyncio.run(wait_for(value))
+        except BaseException as error:
+            self.left_a_fork(error)
+            return b"x", self.failure(error)
+        self.left_a_fork()
+        try:
+            return b"r", self.output.encode(value, self.limit)
+        except self.output.NotJson as wrong:
+            return b"x", fault("invalid_output", "invalid_output", clean(f"main returned what is not JSON: {wrong}"))
+        except Exception as error:
+            return b"x", self.failure(error)
+
+    def serve(self):
+        channel, context, cancelled = self.channel, self.viat.context, self.viat.cancel_event
+        while True:
+            kind, data = channel.receive()
+            call = from_json(data.decode())
+            del data
+            context.__dict__.update(call["context"])
+            self.attempt = call["id"]
+            kind, data = self.run(call["args"])
+            del call
+            flush()
+            with channel.lock:
+                self.attempt = None
+                if cancelled.is_set():
+                    cancelled.clear()
+                channel.send(kind, data)
+            del data
+
+    def listen_for_cancel(self):
+        """Sits on the cancel pipe; its end means that the guardian, and so the engine, is gone."""
+        buffer = b""
+        while True:
+            try:
+                more = os.read(self.cancel_fd, 4096)
+            except OSError:
+                return
+            if not more:
+                os.kill(PID, 9)
+            *lines, buffer = (buffer + more).split(b"\n")
+            for line in lines:
+                attempt = self.attempt
+                if attempt is not None and line.decode() == attempt:
+                    self.viat.cancel_event.set()
+                    if self.attempt != attempt:
+                        self.viat.cancel_event.clear()
+
+
+async def wait_for(value):
+    return await value
+
+
+def fault(kind, code, message, **more):
+    return json.dumps({"kind": kind, "code": code, "message": message, **more}, ensure_ascii=False).encode("utf-8", "backslashreplace")
+
+
+def flush():
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except Exception:
+            pass
+
+
+def main(init, modules, protocol, cancel):
+    if init["late_site"]:
+        LateSite()
+    sys.stdout.reconfigure(line_buffering=True, errors="backslashreplace")
+    worker = Worker(init, modules, protocol, cancel)
+    worker.viat._bridge = Bridge(worker)
+    threading.Thread(target=worker.listen_for_cancel, name="viat-cancel", daemon=True).start()
+    worker.load(init["source"])
+    flush()
+    import gc
+    gc.collect()
+    gc.freeze()
+    worker.channel.send(b"k", b"true" if worker.broken is None else b"false")
+    worker.serve()
