@@ -1,0 +1,229 @@
+//! The SQLite backend: a home directory that several processes may share, one writer thread in each.
+
+mod apply;
+mod assets;
+mod fault;
+mod home;
+mod known;
+mod owners;
+mod pool;
+mod queue;
+mod runs;
+mod schema;
+mod writer;
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use rusqlite::OptionalExtension;
+use viat_engine::journal::Millis;
+
+use self::home::{Home, io};
+use self::owners::Owners;
+use self::pool::Pool;
+use self::queue::{Bounds, Queue};
+use self::writer::Writer;
+use crate::{
+    Asset, AssetInfo, AssetName, At, Done, EncodedBatch, Hash, Lease, OwnerId, Receipt, RunFilter, RunId, RunRow, Store,
+    StoreError, Unit,
+};
+
+/// How a store waits and batches. The defaults are right unless a test wants to see the limits.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// How long to wait for another process's lock.
+    pub busy_timeout: Duration,
+    /// Units that may wait; then `commit` blocks.
+    pub queued_units: usize,
+    /// Bytes that may wait; then `commit` blocks.
+    pub queued_bytes: usize,
+    /// Units in one transaction.
+    pub batch_units: usize,
+    /// Bytes in one transaction, unless a single unit has more.
+    pub batch_bytes: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            busy_timeout: Duration::from_secs(10),
+            queued_units: 10_000,
+            queued_bytes: 64 << 20,
+            batch_units: 512,
+            batch_bytes: 8 << 20,
+        }
+    }
+}
+
+/// A store in a home directory.
+pub struct SqliteStore {
+    home: Home,
+    owners: Owners,
+    pool: Pool,
+    queue: Arc<Queue>,
+    writer: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl SqliteStore {
+    /// Opens the home, making it if it is not there.
+    pub fn open(home: impl AsRef<Path>) -> Result<Self, StoreError> {
+        Self::open_with(home, Options::default())
+    }
+
+    /// As [`SqliteStore::open`], with other limits.
+    pub fn open_with(home: impl AsRef<Path>, options: Options) -> Result<Self, StoreError> {
+        let home = Home::new(home.as_ref(), options.busy_timeout);
+        let conn = home.open_writer()?;
+        let queue = Arc::new(Queue::new(Bounds {
+            queued_units: options.queued_units,
+            queued_bytes: options.queued_bytes,
+            batch_units: options.batch_units,
+            batch_bytes: options.batch_bytes,
+        }));
+        let writer = Writer::new(conn, home.clone(), Arc::clone(&queue)).map_err(|error| home.explain(&error))?;
+        let thread = thread::Builder::new()
+            .name("viat-store".to_owned())
+            .spawn(move || writer.run())
+            .map_err(|error| io(&home.db, &error))?;
+        let owners = Owners::new(home.owners.clone());
+        Ok(Self { pool: Pool::new(home.clone()), home, owners, queue, writer: Mutex::new(Some(thread)) })
+    }
+
+    /// The home directory.
+    pub fn home(&self) -> PathBuf {
+        self.home.dir.clone()
+    }
+
+    fn io(&self, error: &std::io::Error) -> StoreError {
+        io(&self.home.owners, error)
+    }
+}
+
+impl Store for SqliteStore {
+    fn commit(&self, unit: Unit, done: Done) {
+        match unit.check_size() {
+            Ok(()) => self.queue.push(unit, done),
+            Err(error) => done(Err(error)),
+        }
+    }
+
+    fn commit_blocking(&self, unit: Unit) -> Result<Receipt, StoreError> {
+        if self.queue.on_writer() {
+            let detail = "a callback of the store waits for the store; commit with a callback there".to_owned();
+            return Err(StoreError::Io { detail });
+        }
+        let (sender, receiver) = mpsc::sync_channel(1);
+        self.commit(unit, Box::new(move |answer| drop(sender.send(answer))));
+        receiver.recv().unwrap_or(Err(StoreError::Closed))
+    }
+
+    fn run(&self, id: &RunId) -> Result<Option<RunRow>, StoreError> {
+        self.pool.read(|conn| runs::get(conn, id))
+    }
+
+    fn find_run(&self, prefix: &str, limit: usize) -> Result<Vec<RunId>, StoreError> {
+        self.pool.read(|conn| runs::find(conn, prefix, limit))
+    }
+
+    fn list_runs(&self, filter: &RunFilter) -> Result<Vec<RunRow>, StoreError> {
+        self.pool.read(|conn| runs::list(conn, filter))
+    }
+
+    fn journal(&self, id: &RunId, from: u64) -> Result<Vec<EncodedBatch>, StoreError> {
+        // Two statements without a transaction: a run's key never changes.
+        let found = self.pool.read(|conn| runs::key(conn, id)?.map(|key| runs::journal(conn, key, from)).transpose())?;
+        found.ok_or_else(|| apply::missing(&format!("run {id}")))
+    }
+
+    fn orphans(&self, limit: usize) -> Result<Vec<RunRow>, StoreError> {
+        let mut found = Vec::new();
+        for owner in self.pool.read(runs::owners)? {
+            if owner.as_ref().map_or(Ok(false), |owner| self.is_alive(owner))? {
+                continue;
+            }
+            found.extend(self.pool.read(|conn| runs::unfinished(conn, owner.as_ref(), limit - found.len()))?);
+            if found.len() == limit {
+                break;
+            }
+        }
+        Ok(found)
+    }
+
+    fn runs_due(&self, owner: &OwnerId, now: Millis, limit: usize) -> Result<Vec<RunRow>, StoreError> {
+        self.pool.read(|conn| runs::due(conn, owner, now, limit))
+    }
+
+    fn next_wake(&self, owner: &OwnerId) -> Result<Option<Millis>, StoreError> {
+        self.pool.read(|conn| runs::next_wake(conn, owner))
+    }
+
+    fn asset(&self, name: &AssetName, at: At) -> Result<Option<Asset>, StoreError> {
+        self.pool.read(|conn| assets::get(conn, name, at))
+    }
+
+    fn assets(&self, kind: Option<&str>, revision: Option<u64>) -> Result<Vec<AssetInfo>, StoreError> {
+        self.pool.read(|conn| assets::list(conn, kind, revision))
+    }
+
+    fn asset_versions(&self, name: &AssetName) -> Result<Vec<AssetInfo>, StoreError> {
+        self.pool.read(|conn| assets::versions(conn, name))
+    }
+
+    fn referrers(&self, name: &AssetName) -> Result<Vec<AssetName>, StoreError> {
+        self.pool.read(|conn| assets::referrers(conn, name))
+    }
+
+    fn revision(&self) -> Result<u64, StoreError> {
+        self.pool.read(assets::revision)
+    }
+
+    fn key(&self, space: &str, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        self.pool.read(|conn| apply::key_value(conn, space, key))
+    }
+
+    fn blob(&self, hash: &Hash) -> Result<Option<Vec<u8>>, StoreError> {
+        let found: Option<Vec<u8>> = self.pool.read(|conn| {
+            conn.prepare_cached("SELECT bytes FROM blobs WHERE hash = ?1")?
+                .query_row([hash.as_bytes().as_slice()], |row| row.get(0))
+                .optional()
+        })?;
+        if found.as_ref().is_some_and(|bytes| Hash::of(bytes) != *hash) {
+            let (path, detail) = (self.home.db.display().to_string(), format!("the bytes of blob {hash} have another hash"));
+            return Err(StoreError::Corrupt { path, detail });
+        }
+        Ok(found)
+    }
+
+    fn lease(&self) -> Result<Lease, StoreError> {
+        let (owner, file) = self.owners.lease().map_err(|error| self.io(&error))?;
+        Ok(Lease::new(owner, Box::new(file)))
+    }
+
+    fn is_alive(&self, owner: &OwnerId) -> Result<bool, StoreError> {
+        self.owners.is_alive(owner).map_err(|error| self.io(&error))
+    }
+
+    fn sweep_owners(&self) -> Result<usize, StoreError> {
+        let with_runs = self.pool.read(runs::owners)?;
+        self.owners.sweep(|owner| with_runs.iter().flatten().any(|with_runs| with_runs == owner)).map_err(|error| self.io(&error))
+    }
+
+    fn close(&self) {
+        self.queue.close();
+        // The last handle may be dropped by a callback: the writer cannot wait for itself.
+        if !self.queue.on_writer() {
+            let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
+            // The writer does not panic; if it did, its farewell has answered everybody.
+            let _ = writer.map(JoinHandle::join);
+            self.pool.clear();
+        }
+    }
+}
+
+impl Drop for SqliteStore {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
