@@ -83,7 +83,7 @@ impl Loop {
         let (stop, stopped) = oneshot::channel();
         let (notices, mut heard) = mpsc::unbounded_channel::<Notice>();
         let (sender, run, path, id) = (self.sender.clone(), hot.id.clone(), start.path.clone(), start.id.clone());
-        hot.flights.insert(start.id.clone(), Flight { path: start.path, attempt: start.call.context.attempt, stop: Some(stop) });
+        hot.flights.insert(start.id.clone(), Flight { attempt: start.call.context.attempt, stop: Some(stop) });
         let ended = start.reservation.run(start.call, stopped, notices);
         tokio::spawn(async move {
             tokio::pin!(ended);

@@ -184,8 +184,7 @@ impl Loop {
 
 pub(super) fn tell(hot: &Hot, news: News) {
     if let Some(sender) = &hot.news {
-        // A watcher that left does not hear it.
-        let _ = sender.send(news);
+        sender(news);
     }
 }
 

@@ -72,7 +72,8 @@ pub enum News {
     Lost(StoreError),
 }
 
-pub(crate) type NewsSender = std_mpsc::Sender<News>;
+/// Hears a run's news on the driver's thread: it must be brief, for instance hand them to a channel.
+pub type NewsSender = Box<dyn Fn(News) + Send>;
 
 /// Where an answer goes.
 pub(crate) struct Reply<T>(std_mpsc::SyncSender<Result<T, DriverError>>);
@@ -161,7 +162,7 @@ impl Driver {
     ///
     /// # Errors
     /// The store refused or failed; then there is no such run.
-    pub fn start_run(&self, new: NewRun, news: Option<std_mpsc::Sender<News>>) -> Result<(), DriverError> {
+    pub fn start_run(&self, new: NewRun, news: Option<NewsSender>) -> Result<(), DriverError> {
         self.ask(|reply| Message::Start { new: Box::new(new), news, reply })
     }
 
@@ -169,7 +170,7 @@ impl Driver {
     ///
     /// # Errors
     /// The run has ended, its owner is alive, or the store failed.
-    pub fn adopt(&self, run: &RunId, news: Option<std_mpsc::Sender<News>>) -> Result<(), DriverError> {
+    pub fn adopt(&self, run: &RunId, news: Option<NewsSender>) -> Result<(), DriverError> {
         self.ask(|reply| Message::Adopt { run: run.clone(), news, reply })
     }
 

@@ -70,7 +70,6 @@ pub(super) struct Start {
 
 /// An attempt that runs.
 pub(super) struct Flight {
-    pub path: Path,
     pub attempt: u32,
     /// Taken when it is told to stop.
     pub stop: Option<oneshot::Sender<Stop>>,

@@ -25,7 +25,7 @@ use crate::clock::Clock;
 use crate::logs::Logs;
 use crate::script::{Pools, RunnerConfig};
 
-pub use handle::{Driver, DriverError, NewRun, News};
+pub use handle::{Driver, DriverError, NewRun, News, NewsSender};
 pub(crate) use handle::{Message, Reply};
 use hot::{Hot, Pending};
 

@@ -1,0 +1,140 @@
+//! `viat doctor`: checks what viat needs on this machine, and says how to fix what is missing.
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use serde_json::json;
+use viat_runner::script::uses_cgroups;
+
+use super::error::CliError;
+use super::output::Output;
+use crate::wiring::Home;
+
+/// Less free space than this is worth a warning, in bytes.
+const LITTLE_SPACE: u64 = 256 << 20;
+
+/// One thing that was looked at.
+struct Check {
+    name: &'static str,
+    verdict: Verdict,
+    found: String,
+    fix: Option<String>,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Verdict {
+    Good,
+    Poor,
+    Bad,
+}
+
+/// Checks everything; exits 4 if something that viat cannot do without is missing.
+pub fn run(folder: &Path, output: &Output) -> Result<ExitCode, CliError> {
+    let home = Home::open(folder);
+    let mut checks = vec![database(folder, &home)];
+    if let Ok(home) = &home {
+        checks.push(python(home));
+        checks.push(sync(folder));
+        checks.push(space(folder));
+    }
+    checks.push(trees());
+    let bad = checks.iter().any(|check| check.verdict == Verdict::Bad);
+    if output.json {
+        let rows: Vec<_> = checks.iter().map(|check| json!({"check": check.name, "verdict": check.verdict.name(), "found": check.found, "fix": check.fix})).collect();
+        output.value(&rows)?;
+    } else {
+        for check in &checks {
+            output.line(&format!("{:<5} {:<10} {}", check.verdict.name(), check.name, check.found))?;
+            if let Some(fix) = &check.fix {
+                output.line(&format!("{:<16} → {fix}", ""))?;
+            }
+        }
+    }
+    Ok(if bad { ExitCode::from(4) } else { ExitCode::SUCCESS })
+}
+
+impl Verdict {
+    fn name(self) -> &'static str {
+        match self {
+            Verdict::Good => "ok",
+            Verdict::Poor => "warn",
+            Verdict::Bad => "FAIL",
+        }
+    }
+}
+
+fn database(folder: &Path, home: &Result<Home, CliError>) -> Check {
+    match home {
+        Ok(_) => Check { name: "database", verdict: Verdict::Good, found: format!("{} opens, WAL, synchronous=FULL", folder.join("viat.db").display()), fix: None },
+        Err(error) => Check { name: "database", verdict: Verdict::Bad, found: error.message().to_owned(), fix: Some("name a folder that can be written with --home or VIAT_HOME".to_owned()) },
+    }
+}
+
+fn python(home: &Home) -> Check {
+    let fix = Some("install python3 (3.9 or newer), or name one in VIAT_PYTHON".to_owned());
+    let interpreter = match home.interpreter() {
+        Ok(interpreter) => interpreter,
+        Err(error) => return Check { name: "python", verdict: Verdict::Bad, found: error.message().to_owned(), fix },
+    };
+    let began = Instant::now();
+    let asked = std::process::Command::new(&interpreter.path).args(["-I", "-c", "import sys; print('%d.%d.%d' % sys.version_info[:3])"]).output();
+    match asked {
+        Ok(answer) if answer.status.success() => {
+            let version = String::from_utf8_lossy(&answer.stdout).trim().to_owned();
+            let found = format!("{} {version}, starts in {} ms", interpreter.path.display(), began.elapsed().as_millis());
+            let old = version.split('.').nth(1).and_then(|minor| minor.parse::<u32>().ok()).is_some_and(|minor| minor < 9);
+            Check { name: "python", verdict: if old { Verdict::Bad } else { Verdict::Good }, found, fix: if old { fix } else { None } }
+        }
+        Ok(answer) => Check { name: "python", verdict: Verdict::Bad, found: format!("{} ends with {}", interpreter.path.display(), answer.status), fix },
+        Err(error) => Check { name: "python", verdict: Verdict::Bad, found: format!("{} cannot be started: {error}", interpreter.path.display()), fix },
+    }
+}
+
+/// How long the disk takes to make a small write durable: the floor of every step.
+fn sync(folder: &Path) -> Check {
+    let probe = folder.join("doctor.probe");
+    let result = time_syncs(&probe);
+    let _ = std::fs::remove_file(&probe);
+    match result {
+        Ok(ms) => {
+            let slow = ms > 20.0;
+            let fix = slow.then(|| "each step waits for one such write: put the home on a faster disk".to_owned());
+            Check { name: "disk", verdict: if slow { Verdict::Poor } else { Verdict::Good }, found: format!("a durable write takes {ms:.2} ms"), fix }
+        }
+        Err(error) => Check { name: "disk", verdict: Verdict::Bad, found: format!("{} cannot be written durably: {error}", probe.display()), fix: None },
+    }
+}
+
+fn time_syncs(probe: &Path) -> std::io::Result<f64> {
+    use std::io::Write;
+    const WRITES: u32 = 20;
+    let mut file = std::fs::File::create(probe)?;
+    let began = Instant::now();
+    for _ in 0..WRITES {
+        file.write_all(&[0; 512])?;
+        file.sync_data()?;
+    }
+    Ok(began.elapsed().as_secs_f64() * 1000.0 / f64::from(WRITES))
+}
+
+fn space(folder: &Path) -> Check {
+    match rustix::fs::statvfs(folder) {
+        Ok(stat) => {
+            let free = stat.f_bavail.saturating_mul(stat.f_frsize);
+            let little = free < LITTLE_SPACE;
+            let fix = little.then(|| "free some space: a full disk stops every run until there is some".to_owned());
+            Check { name: "space", verdict: if little { Verdict::Poor } else { Verdict::Good }, found: format!("{} MiB free", free >> 20), fix }
+        }
+        Err(error) => Check { name: "space", verdict: Verdict::Poor, found: format!("cannot be asked: {error}"), fix: None },
+    }
+}
+
+/// How a script's whole process tree is ended.
+fn trees() -> Check {
+    if uses_cgroups() {
+        return Check { name: "processes", verdict: Verdict::Good, found: "each worker has a guardian and a cgroup of its own".to_owned(), fix: None };
+    }
+    let fix = Some("for the stronger proof run viat where it may make cgroups (v2, writable)".to_owned());
+    Check { name: "processes", verdict: Verdict::Good, found: "each worker has a guardian; cgroups cannot be made here".to_owned(), fix }
+}

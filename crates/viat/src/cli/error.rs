@@ -1,0 +1,118 @@
+//! What a command ends with when it cannot do what it was asked: a sentence, what to do, and an exit code.
+
+use viat_runner::assets::AssetError;
+use viat_runner::driver::DriverError;
+use viat_store::StoreError;
+
+use super::output::Output;
+
+/// Usage or definition error.
+const USAGE: u8 = 2;
+/// Not found, or refused because something else holds it.
+const REFUSED: u8 = 3;
+/// The store or the server failed.
+const STORE: u8 = 4;
+
+/// The command was interrupted before the run ended.
+const INTERRUPTED: u8 = 1;
+
+/// A command's failure.
+#[derive(Debug)]
+pub struct CliError {
+    code: u8,
+    message: String,
+    help: Option<String>,
+    /// Diagnostics and the like, already drawn; replaces the message in text output.
+    drawn: Option<String>,
+    data: Option<serde_json::Value>,
+}
+
+impl CliError {
+    fn new(code: u8, message: impl Into<String>) -> CliError {
+        CliError { code, message: message.into(), help: None, drawn: None, data: None }
+    }
+
+    /// The command, a file or an input is wrong.
+    pub fn usage(message: impl Into<String>) -> CliError {
+        CliError::new(USAGE, message)
+    }
+
+    /// What was asked for is not there, or something forbids it.
+    pub fn refused(message: impl Into<String>) -> CliError {
+        CliError::new(REFUSED, message)
+    }
+
+    /// A person stopped the command, not the run.
+    pub fn interrupted(message: impl Into<String>) -> CliError {
+        CliError::new(INTERRUPTED, message)
+    }
+
+    /// The store refused or failed.
+    pub fn store(error: StoreError) -> CliError {
+        let code = if error.is_refusal() { REFUSED } else { STORE };
+        CliError::new(code, error.to_string())
+    }
+
+    /// What is stored is missing or unreadable.
+    pub fn assets(error: AssetError) -> CliError {
+        match error {
+            AssetError::Store(error) => CliError::store(error),
+            AssetError::Missing(what) => CliError::refused(format!("there is no {what}")),
+            AssetError::Unreadable(what) => CliError::new(STORE, what),
+        }
+    }
+
+    /// The engine did not do as it was asked.
+    pub fn driver(error: DriverError) -> CliError {
+        match error {
+            DriverError::Store(error) => CliError::store(error),
+            DriverError::Assets(error) => CliError::assets(error),
+            DriverError::Ended | DriverError::Owned(_) | DriverError::NotHere => CliError::refused(error.to_string()),
+            DriverError::Io(_) | DriverError::Closed => CliError::new(STORE, error.to_string()),
+        }
+    }
+
+    /// The same, with what to do instead.
+    #[must_use]
+    pub fn help(mut self, help: impl Into<String>) -> CliError {
+        self.help = Some(help.into());
+        self
+    }
+
+    /// The same, drawn at length, and as data.
+    #[must_use]
+    pub fn drawn(mut self, text: String, data: serde_json::Value) -> CliError {
+        self.drawn = Some(text);
+        self.data = Some(data);
+        self
+    }
+
+    /// The sentence.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// The exit code.
+    pub fn code(&self) -> u8 {
+        self.code
+    }
+
+    /// Prints it: text on stderr, or with `--json` an object on stderr too, for stdout holds results only.
+    pub fn print(&self, output: &Output) {
+        if output.json {
+            let mut error = serde_json::json!({"error": {"message": self.message, "help": self.help, "exit": self.code}});
+            if let (Some(data), Some(map)) = (&self.data, error.as_object_mut()) {
+                map.insert("diagnostics".into(), data.clone());
+            }
+            return output.note(&error.to_string());
+        }
+        if let Some(drawn) = &self.drawn {
+            output.note(drawn);
+            output.note("");
+        }
+        output.note(&format!("{} {}", output.paint("31;1", "error:"), self.message));
+        if let Some(help) = &self.help {
+            output.note(&format!("{} {help}", output.paint("36", "help:")));
+        }
+    }
+}

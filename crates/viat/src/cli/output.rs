@@ -1,0 +1,75 @@
+//! Where a command's words go: results to stdout, everything else to stderr; colour only where somebody can see it.
+
+use std::io::{IsTerminal, Write};
+
+use serde::Serialize;
+
+use super::error::CliError;
+
+/// How to print.
+#[derive(Clone, Debug)]
+pub struct Output {
+    /// Results as JSON.
+    pub json: bool,
+    /// Whether stderr is a terminal that wants colour.
+    pub coloured: bool,
+    /// Whether stderr is a terminal at all.
+    pub terminal: bool,
+}
+
+impl Output {
+    /// As the terminal and `NO_COLOR` ask for.
+    pub fn new(json: bool) -> Output {
+        let terminal = std::io::stderr().is_terminal();
+        let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty()) || std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+        Output { json, coloured: terminal && !plain, terminal }
+    }
+
+    /// One line of a result.
+    pub fn line(&self, text: &str) -> Result<(), CliError> {
+        let mut stdout = std::io::stdout().lock();
+        let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.write_all(b"\n")).and_then(|()| stdout.flush());
+        match written {
+            // Whoever reads it has enough.
+            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+            Err(error) => Err(CliError::usage(format!("stdout cannot be written to: {error}"))),
+            Ok(()) => Ok(()),
+        }
+    }
+
+    /// A result as one line of compact JSON.
+    pub fn value(&self, value: &impl Serialize) -> Result<(), CliError> {
+        let text = serde_json::to_string(value).map_err(|error| CliError::usage(format!("the result cannot be printed: {error}")))?;
+        self.line(&text)
+    }
+
+    /// A line for people, beside the result.
+    pub fn note(&self, text: &str) {
+        // A closed stderr has no reader.
+        let _ = writeln!(std::io::stderr().lock(), "{text}");
+    }
+
+    /// Text in an ANSI style, where colour is wanted.
+    pub fn paint(&self, style: &str, text: &str) -> String {
+        if self.coloured { format!("\u{1b}[{style}m{text}\u{1b}[0m") } else { text.to_owned() }
+    }
+
+    /// Rows under a heading, in columns; the heading is left out where there are no rows.
+    pub fn table(&self, heading: &[&str], rows: &[Vec<String>], empty: &str) -> Result<(), CliError> {
+        if rows.is_empty() {
+            self.note(empty);
+            return Ok(());
+        }
+        let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).chain([heading[column].chars().count()]).max().unwrap_or(0);
+        let widths: Vec<usize> = (0..heading.len()).map(width).collect();
+        let draw = |cells: Vec<&str>| {
+            let padded: Vec<String> = cells.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
+            padded.join("  ").trim_end().to_owned()
+        };
+        self.line(&draw(heading.to_vec()))?;
+        for row in rows {
+            self.line(&draw(row.iter().map(String::as_str).collect()))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,254 @@
+//! `viat run`: list, show, logs, resume.
+
+use std::process::ExitCode;
+
+use clap::Subcommand;
+use serde_json::json;
+use viat_engine::journal::Batch;
+use viat_engine::record::{AttemptRecord, AttemptStatus, RunRecord, rfc3339};
+use viat_store::{RunFilter, RunId, RunRow};
+
+use super::error::CliError;
+use super::output::Output;
+use super::progress::{decided, span};
+use super::test;
+use super::watch::Watch;
+use crate::wiring::Home;
+
+/// The most rows that a list shows at once.
+const MAX_ROWS: usize = 1_000;
+/// How many of a log's last lines are shown beside an error.
+const TAIL_LINES: usize = 12;
+
+/// What can be done with runs.
+#[derive(Subcommand)]
+pub enum RunCommand {
+    /// Lists runs, newest first.
+    #[command(after_help = "Example:\n  viat run list\n  viat run list --status failed --workflow recover --json")]
+    List {
+        /// Only those of this workflow.
+        #[arg(long)]
+        workflow: Option<String>,
+        /// Only those with this status.
+        #[arg(long)]
+        status: Option<String>,
+        /// At most so many.
+        #[arg(long, default_value_t = 100)]
+        limit: usize,
+    },
+    /// Shows a run: what failed and why, what was retried, what is done. A unique beginning of its id will do.
+    #[command(after_help = "Example:\n  viat run show 0198f3c2\n  viat run show 0198f3c2 --json")]
+    Show {
+        /// The run's id.
+        run: String,
+    },
+    /// Prints what the attempts of a run wrote.
+    #[command(after_help = "Example:\n  viat run logs 0198f3c2 --step fetch --attempt 2")]
+    Logs {
+        /// The run's id.
+        run: String,
+        /// Only those of this entry (its id or path).
+        #[arg(long)]
+        step: Option<String>,
+        /// Only this attempt.
+        #[arg(long)]
+        attempt: Option<u32>,
+    },
+    /// Goes on with a run whose engine died or was interrupted, keeping everything that is done.
+    #[command(after_help = "Example:\n  viat run resume 0198f3c2")]
+    Resume {
+        /// The run's id.
+        run: String,
+    },
+}
+
+/// Does what the command says.
+pub fn run(command: &RunCommand, home: &Home, output: &Output) -> Result<ExitCode, CliError> {
+    match command {
+        RunCommand::List { workflow, status, limit } => list(workflow.clone(), status.clone(), *limit, home, output)?,
+        RunCommand::Show { run } => show(&find(home, run)?, home, output)?,
+        RunCommand::Logs { run, step, attempt } => logs(&find(home, run)?, step.as_deref(), *attempt, home, output)?,
+        RunCommand::Resume { run } => return resume(&find(home, run)?, home, output),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The record of a run.
+pub fn record(home: &Home, id: &RunId) -> Result<RunRecord, CliError> {
+    let journal = home.store.journal(id, 0).map_err(CliError::store)?;
+    let unreadable = |problem: String| CliError::usage(format!("the journal of run {id} cannot be read: {problem}"));
+    let batches: Vec<Batch> = journal.iter().map(|batch| batch.decode()).collect::<Result<_, _>>().map_err(|error| unreadable(error.to_string()))?;
+    RunRecord::of(&batches).ok_or_else(|| unreadable("it does not begin with `created`".to_owned()))
+}
+
+/// Says what ended a run, and what led to it.
+pub fn explain_error(record: &RunRecord, output: &Output) {
+    let mut error = record.error.as_ref();
+    let mut lead = "error:";
+    while let Some(current) = error {
+        let class = serde_json::to_value(current.class).ok().and_then(|class| class.as_str().map(str::to_owned)).unwrap_or_default();
+        let what = if class == current.code { class } else { format!("{class} {}", current.code) };
+        let place = current.path.as_ref().map(|path| format!(" at {path}")).unwrap_or_default();
+        let attempt = current.attempt.map(|attempt| format!(" #{attempt}")).unwrap_or_default();
+        let status = current.status.map(|status| format!(" (status {status})")).unwrap_or_default();
+        output.note(&format!("{} {what}{place}{attempt}{status}: {}", output.paint("31;1", lead), current.message));
+        error = current.cause.as_deref();
+        lead = "after:";
+    }
+}
+
+/// Shows the last lines of an attempt's log.
+pub fn log_tail(home: &Home, record: &RunRecord, attempt: &AttemptRecord, output: &Output) {
+    let bytes = home.logs().read(&record.id, attempt.path.as_str(), attempt.attempt).unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes);
+    let lines: Vec<&str> = text.lines().collect();
+    if lines.is_empty() {
+        return;
+    }
+    output.note(&output.paint("2", &format!("last lines of the log of {} #{}:", attempt.path, attempt.attempt)));
+    for line in &lines[lines.len().saturating_sub(TAIL_LINES)..] {
+        output.note(&format!("  │ {}", printable(line)));
+    }
+}
+
+/// Finds a run by its id or by a unique beginning of it.
+fn find(home: &Home, given: &str) -> Result<RunId, CliError> {
+    let found = if given.is_empty() { Vec::new() } else { home.store.find_run(given, 3).map_err(CliError::store)? };
+    match found.as_slice() {
+        [] => Err(CliError::refused(format!("there is no run {given}")).help("`viat run list` shows those there are")),
+        [one] => Ok(one.clone()),
+        several => match several.iter().find(|id| id.as_str() == given) {
+            Some(exact) => Ok(exact.clone()),
+            None => Err(CliError::refused(format!("several runs begin with {given}")).help("give more of the id")),
+        },
+    }
+}
+
+fn list(workflow: Option<String>, status: Option<String>, limit: usize, home: &Home, output: &Output) -> Result<(), CliError> {
+    if limit == 0 || limit > MAX_ROWS {
+        return Err(CliError::usage(format!("--limit must be 1 to {MAX_ROWS}")));
+    }
+    let filter = RunFilter { workflow, status, limit, ..RunFilter::default() };
+    let rows = home.store.list_runs(&filter).map_err(CliError::store)?;
+    if output.json {
+        let rows: Vec<_> = rows
+            .iter()
+            .map(|row| {
+                json!({
+                    "id": row.id.as_str(), "workflow": row.workflow, "version": row.version, "status": row.summary.status,
+                    "error_class": row.summary.error_class, "error_code": row.summary.error_code,
+                    "created_at": rfc3339(row.created_at), "ended_at": row.summary.ended_at.map(rfc3339),
+                })
+            })
+            .collect();
+        return output.value(&rows);
+    }
+    let table = rows.iter().map(|row| table_row(row, home)).collect::<Result<Vec<_>, _>>()?;
+    output.table(&["RUN", "WORKFLOW", "STATUS", "ERROR", "CREATED", "TOOK"], &table, "no runs")
+}
+
+fn table_row(row: &RunRow, home: &Home) -> Result<Vec<String>, CliError> {
+    let stalled = if is_stalled(row, home)? { " (engine gone: viat run resume)" } else { "" };
+    Ok(vec![
+        row.id.to_string(),
+        format!("{} v{}", row.workflow, row.version),
+        format!("{}{stalled}", row.summary.status),
+        row.summary.error_code.clone().unwrap_or_default(),
+        rfc3339(row.created_at),
+        row.summary.ended_at.map(|end| span(end - row.created_at)).unwrap_or_default(),
+    ])
+}
+
+/// Whether a run is unfinished and its engine is dead.
+fn is_stalled(row: &RunRow, home: &Home) -> Result<bool, CliError> {
+    match &row.owner {
+        _ if row.summary.ended_at.is_some() => Ok(false),
+        None => Ok(true),
+        Some(owner) => Ok(!home.store.is_alive(owner).map_err(CliError::store)?),
+    }
+}
+
+fn show(id: &RunId, home: &Home, output: &Output) -> Result<(), CliError> {
+    let record = record(home, id)?;
+    if output.json {
+        return output.value(&record);
+    }
+    let took = record.ended_at.zip(record.started_at).map(|(end, start)| format!(", took {}", span(end - start))).unwrap_or_default();
+    output.line(&format!("run {}  {}{took}", record.id, record.status.name()))?;
+    output.line(&format!("workflow {} version {}, created {}", record.workflow, record.version, rfc3339(record.created_at)))?;
+    output.line(&format!("inputs   {}", record.inputs))?;
+    if let Some(outputs) = &record.outputs {
+        output.line(&format!("outputs  {outputs}"))?;
+    }
+    let row = home.store.run(id).map_err(CliError::store)?;
+    if let Some(row) = row && is_stalled(&row, home)? {
+        output.line(&format!("its engine is gone; go on with: viat run resume {id}"))?;
+    }
+    output.line("")?;
+    let rows: Vec<Vec<String>> = record.attempts.iter().map(attempt_row).collect();
+    output.table(&["STEP", "TRY", "STATUS", "WAITED", "TOOK", "WHAT"], &rows, "no attempts")?;
+    explain_error(&record, output);
+    Ok(())
+}
+
+fn attempt_row(attempt: &AttemptRecord) -> Vec<String> {
+    let what = match (&attempt.class, &attempt.decision) {
+        (Some(class), Some(decision)) => {
+            let code = attempt.code.as_deref().filter(|code| *code != class.name()).map(|code| format!(" {code}")).unwrap_or_default();
+            let fate = if attempt.recovered { "recovered" } else { "" };
+            format!("{}{code}: {}; {} {fate}", class.name(), attempt.message.as_deref().unwrap_or_default(), decided(decision))
+        }
+        _ => String::new(),
+    };
+    let status = match attempt.status {
+        AttemptStatus::Running => "running",
+        AttemptStatus::Succeeded => "succeeded",
+        AttemptStatus::Failed => "failed",
+        AttemptStatus::Cancelled => "cancelled",
+    };
+    vec![
+        attempt.path.to_string(),
+        attempt.attempt.to_string(),
+        status.to_owned(),
+        if attempt.wait_ms > 0 { span(i64::try_from(attempt.wait_ms).unwrap_or(i64::MAX)) } else { String::new() },
+        attempt.ended_at.zip(attempt.started_at).map(|(end, start)| span(end - start)).unwrap_or_default(),
+        printable(what.trim_end()),
+    ]
+}
+
+fn logs(id: &RunId, step: Option<&str>, attempt: Option<u32>, home: &Home, output: &Output) -> Result<(), CliError> {
+    let record = record(home, id)?;
+    let wanted = |row: &&AttemptRecord| step.is_none_or(|step| row.step == step || row.path.as_str() == step) && attempt.is_none_or(|attempt| row.attempt == attempt);
+    let rows: Vec<&AttemptRecord> = record.attempts.iter().filter(wanted).collect();
+    if rows.is_empty() && (step.is_some() || attempt.is_some()) {
+        return Err(CliError::refused(format!("run {id} has no such attempt")).help(format!("`viat run show {id}` lists its attempts")));
+    }
+    let read = |row: &AttemptRecord| {
+        let bytes = home.logs().read(&record.id, row.path.as_str(), row.attempt);
+        bytes.map_err(|error| CliError::usage(format!("the log of {} #{} cannot be read: {error}", row.path, row.attempt)))
+    };
+    if output.json {
+        let found = rows.iter().map(|row| Ok(json!({"step": row.step, "path": row.path, "attempt": row.attempt, "log": String::from_utf8_lossy(&read(row)?)})));
+        return output.value(&found.collect::<Result<Vec<_>, CliError>>()?);
+    }
+    for row in rows {
+        let bytes = read(row)?;
+        if !bytes.is_empty() {
+            output.line(&output.paint("1", &format!("--- {} #{}", row.path, row.attempt)))?;
+            output.line(String::from_utf8_lossy(&bytes).trim_end_matches('\n'))?;
+        }
+    }
+    Ok(())
+}
+
+fn resume(id: &RunId, home: &Home, output: &Output) -> Result<ExitCode, CliError> {
+    let watch = Watch::begin()?;
+    let driver = home.driver(false)?;
+    driver.adopt(id, Some(watch.sender())).map_err(CliError::driver)?;
+    test::follow(id, &driver, &watch, home, output)
+}
+
+/// Text without the control characters that could take over a terminal.
+fn printable(text: &str) -> String {
+    text.chars().map(|each| if each.is_control() && each != '\t' { '\u{fffd}' } else { each }).collect()
+}

@@ -1,0 +1,176 @@
+//! `viat script`: create, list, show, delete.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Subcommand, ValueEnum};
+use serde_json::json;
+use viat_runner::assets::{SCRIPT, ScriptAsset};
+use viat_runner::script::{ScriptInfo, inspect};
+use viat_store::{AssetInfo, AssetName, At, Hash, Op, Outcome, Unit};
+
+use super::error::CliError;
+use super::inputs;
+use super::output::Output;
+use crate::wiring::Home;
+
+/// The largest script that is taken, in bytes.
+const MAX_SCRIPT: u64 = 1 << 20;
+
+/// What can be done with scripts.
+#[derive(Subcommand)]
+pub enum ScriptCommand {
+    /// Saves a script; each save is a new version.
+    #[command(after_help = "Example:\n  viat script create --name fetch --language python --file scripts/fetch.py")]
+    Create {
+        /// The name that workflows use.
+        #[arg(long)]
+        name: String,
+        /// The language it is written in.
+        #[arg(long, value_enum)]
+        language: Language,
+        /// Its text.
+        #[arg(long)]
+        file: PathBuf,
+    },
+    /// Lists scripts.
+    #[command(after_help = "Example:\n  viat script list --json")]
+    List,
+    /// Shows a script.
+    #[command(after_help = "Example:\n  viat script show fetch\n  viat script show fetch --version 2 --json")]
+    Show {
+        /// Its name.
+        name: String,
+        /// An older version.
+        #[arg(long)]
+        version: Option<u64>,
+    },
+    /// Deletes a script that no workflow uses. Runs that used it keep their version.
+    #[command(after_help = "Example:\n  viat script delete fetch")]
+    Delete {
+        /// Its name.
+        name: String,
+    },
+}
+
+/// The languages that scripts can be written in.
+#[derive(Clone, Copy, ValueEnum)]
+pub enum Language {
+    /// `def main(**args)`.
+    Python,
+}
+
+/// Does what the command says.
+pub fn run(command: &ScriptCommand, home: &Home, output: &Output) -> Result<ExitCode, CliError> {
+    match command {
+        ScriptCommand::Create { name, language: Language::Python, file } => create(name, file, home, output)?,
+        ScriptCommand::List => list(home, output)?,
+        ScriptCommand::Show { name, version } => show(name, *version, home, output)?,
+        ScriptCommand::Delete { name } => super::workflow::delete(SCRIPT, name, home, output)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn create(name: &str, file: &PathBuf, home: &Home, output: &Output) -> Result<(), CliError> {
+    inputs::name(SCRIPT, name)?;
+    let bytes = inputs::file(file, MAX_SCRIPT)?;
+    let source = String::from_utf8(bytes).map_err(|error| {
+        let line = error.as_bytes()[..error.utf8_error().valid_up_to()].iter().filter(|byte| **byte == b'\n').count() + 1;
+        CliError::usage(format!("{}:{line}: the script is not UTF-8 text", file.display()))
+    })?;
+    let info = inspect(&home.interpreter()?, &source).map_err(|problem| {
+        let place = if problem.line == 0 { file.display().to_string() } else { format!("{}:{}:{}", file.display(), problem.line, problem.column) };
+        CliError::usage(format!("{place}: {}", problem.message)).help("the script was not saved; mend it and create it again")
+    })?;
+    let asset = ScriptAsset { language: "python".to_owned(), source, info };
+    let body = serde_json::to_vec(&asset).map_err(|error| CliError::usage(error.to_string()))?;
+    let hash = Hash::of(asset.source.as_bytes());
+    let op = Op::PutAsset { name: AssetName::new(SCRIPT, name), body, hash, refs: Vec::new(), at: inputs::now() };
+    let receipt = home.store.commit_blocking(Unit::from(op)).map_err(CliError::store)?;
+    let Some(Outcome::AssetPut { version, .. }) = receipt.outcomes.first() else {
+        return Err(CliError::usage("the store did not say which version it made"));
+    };
+    if output.json {
+        return output.value(&json!({"name": name, "version": version, "language": "python", "hash": hash.to_string(), "info": asset.info}));
+    }
+    output.line(&format!("script {name} version {version}: {}", signature(&asset.info)))
+}
+
+fn list(home: &Home, output: &Output) -> Result<(), CliError> {
+    let mut found = home.store.assets(Some(SCRIPT), None).map_err(CliError::store)?;
+    newest_first(&mut found);
+    if output.json {
+        let rows: Vec<_> = found.iter().map(|info| json!({"name": info.name.name, "version": info.version, "created_at": time(info), "hash": info.hash.to_string()})).collect();
+        return output.value(&rows);
+    }
+    let rows: Vec<Vec<String>> = found.iter().map(|info| vec![info.name.name.clone(), info.version.to_string(), time(info)]).collect();
+    output.table(&["SCRIPT", "VERSION", "CREATED"], &rows, "no scripts yet: viat script create --name N --language python --file F")
+}
+
+fn show(name: &str, version: Option<u64>, home: &Home, output: &Output) -> Result<(), CliError> {
+    let asset_name = AssetName::new(SCRIPT, name);
+    let at = version.map_or(At::Latest, At::Version);
+    let found = home.store.asset(&asset_name, at).map_err(CliError::store)?.ok_or_else(|| missing(home, SCRIPT, name, version))?;
+    let body: ScriptAsset = serde_json::from_slice(&found.body).map_err(|error| CliError::usage(format!("script {name} cannot be read: {error}")))?;
+    let used_by = home.store.referrers(&asset_name).map_err(CliError::store)?;
+    let used_by: Vec<String> = used_by.iter().map(|by| by.name.clone()).collect();
+    if output.json {
+        return output.value(&json!({
+            "name": name, "version": found.info.version, "language": body.language, "created_at": time(&found.info),
+            "hash": found.info.hash.to_string(), "info": body.info, "used_by": used_by, "source": body.source,
+        }));
+    }
+    output.line(&format!("script {name} version {} ({}), {}", found.info.version, body.language, time(&found.info)))?;
+    output.line(&signature(&body.info))?;
+    if !used_by.is_empty() {
+        output.line(&format!("used by workflow {}", used_by.join(", ")))?;
+    }
+    output.line("")?;
+    output.line(body.source.trim_end())
+}
+
+/// The signature of `main` as an author would write it.
+fn signature(info: &ScriptInfo) -> String {
+    if !info.signature_known {
+        return "main: its signature shows only when it runs".to_owned();
+    }
+    let parameters: Vec<String> = info
+        .parameters
+        .iter()
+        .map(|parameter| {
+            let mut text = parameter.name.clone();
+            if let Some(annotation) = &parameter.annotation {
+                text.push_str(&format!(": {annotation}"));
+            }
+            if let Some(default) = &parameter.default {
+                text.push_str(&format!(" = {default}"));
+            }
+            text
+        })
+        .collect();
+    let returns = info.returns.as_ref().map(|returns| format!(" -> {returns}")).unwrap_or_default();
+    format!("{}main({}){returns}", if info.is_async { "async " } else { "" }, parameters.join(", "))
+}
+
+/// When a version was created, for people and programs.
+pub fn time(info: &AssetInfo) -> String {
+    viat_engine::record::rfc3339(info.at)
+}
+
+/// As every list is sorted.
+pub fn newest_first(found: &mut [AssetInfo]) {
+    found.sort_by_key(|info| std::cmp::Reverse(info.revision));
+}
+
+/// The error for an asset that is not there, naming the nearest one that is.
+pub fn missing(home: &Home, kind: &str, name: &str, version: Option<u64>) -> CliError {
+    if let Some(version) = version {
+        return CliError::refused(format!("there is no version {version} of {kind} {name}"));
+    }
+    let names: Vec<String> = home.store.assets(Some(kind), None).map(|found| found.into_iter().map(|info| info.name.name).collect()).unwrap_or_default();
+    let error = CliError::refused(format!("there is no {kind} {name}"));
+    match viat_dialect::suggest::nearest(name, names.iter().map(String::as_str)) {
+        Some(nearest) => error.help(format!("did you mean {nearest}?")),
+        None => error.help(format!("`viat {kind} list` shows those there are")),
+    }
+}

@@ -1,0 +1,131 @@
+//! `viat workflow test`: runs the draft and waits for its end.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::Args;
+use viat_engine::record::{AttemptStatus, RunRecord};
+use viat_engine::{Program, Status};
+use viat_runner::assets;
+use viat_runner::driver::{Driver, NewRun};
+use viat_store::{At, RunId};
+
+use super::error::CliError;
+use super::output::Output;
+use super::progress::{Progress, span};
+use super::script::missing;
+use super::watch::{Ending, Watch};
+use super::{inputs, run};
+use crate::wiring::{Home, execution_deadline_ms};
+
+/// What `workflow test` takes.
+#[derive(Args)]
+pub struct TestArgs {
+    /// The workflow's name.
+    name: String,
+    /// Its inputs: JSON, @FILE, or - for stdin.
+    #[arg(long, default_value = "{}")]
+    input: String,
+    /// A budget for the run; the strictest of this and the document's holds.
+    #[arg(long, value_name = "DURATION")]
+    timeout: Option<String>,
+    /// Skip waits and retry delays while nothing real is running.
+    #[arg(long)]
+    fast_forward: bool,
+}
+
+/// Runs the draft.
+pub fn run(args: &TestArgs, home: &Home, output: &Output) -> Result<ExitCode, CliError> {
+    let new = prepare(args, home, output)?;
+    let id = new.id.clone();
+    let watch = Watch::begin()?;
+    let driver = home.driver(args.fast_forward)?;
+    driver.start_run(new, Some(watch.sender())).map_err(CliError::driver)?;
+    follow(&id, &driver, &watch, home, output)
+}
+
+/// Shows a run of this command's engine until its end, and prints what came of it.
+pub fn follow(id: &RunId, driver: &Driver, watch: &Watch, home: &Home, output: &Output) -> Result<ExitCode, CliError> {
+    let mut progress = Progress::new(output);
+    let ending = watch.wait(&mut progress);
+    progress.finish();
+    match ending {
+        Ending::Ended => conclude(id, home, output),
+        Ending::Lost(error) => Err(CliError::store(error).help(format!("run {id} stays as the store has it; go on with: viat run resume {id}"))),
+        Ending::Interrupted => {
+            // Dropping the driver kills what runs; the journal says where to go on.
+            let _ = driver;
+            Err(CliError::interrupted(format!("interrupted; run {id} keeps what is done")).help(format!("go on with: viat run resume {id}")))
+        }
+    }
+}
+
+fn prepare(args: &TestArgs, home: &Home, output: &Output) -> Result<NewRun, CliError> {
+    let given = inputs::json(&args.input, "--input")?;
+    let timeout_ms = inputs::duration(args.timeout.as_deref(), "--timeout")?;
+    let (active_budget_ms, warning) = execution_deadline_ms();
+    if let Some(warning) = warning {
+        output.note(&format!("{} {warning}", output.paint("33;1", "warning:")));
+    }
+    let revision = home.store.revision().map_err(CliError::store)?;
+    let found = assets::workflow(home.store.as_ref(), &args.name, At::Revision(revision));
+    let (asset, _) = match found {
+        Err(assets::AssetError::Missing(_)) => return Err(missing(home, assets::WORKFLOW, &args.name, None)),
+        found => found.map_err(CliError::assets)?,
+    };
+    let program: Program = assets::program(home.store.as_ref(), &args.name, asset.info.version, revision).map_err(CliError::assets)?;
+    let checked = viat_dialect::check_inputs(&program.main, &given).map_err(|problems| {
+        let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
+        CliError::usage(format!("the inputs do not fit workflow {}: {}", args.name, lines.join("; ")))
+    })?;
+    let budgets = [program.main.timeout_ms, timeout_ms];
+    Ok(NewRun {
+        id: RunId::from(uuid::Uuid::now_v7().to_string()),
+        workflow: args.name.clone(),
+        version: asset.info.version,
+        revision,
+        inputs: checked,
+        timeout_ms: budgets.into_iter().flatten().min(),
+        active_budget_ms,
+        program: Arc::new(program),
+    })
+}
+
+/// Prints the result of a run that has ended.
+fn conclude(id: &RunId, home: &Home, output: &Output) -> Result<ExitCode, CliError> {
+    let record = run::record(home, id)?;
+    let succeeded = record.status == Status::Succeeded;
+    if !output.json {
+        summary(&record, home, output);
+    }
+    if output.json {
+        output.value(&record)?;
+    } else if let Some(outputs) = record.outputs.as_ref().filter(|_| succeeded) {
+        output.value(outputs)?;
+    }
+    Ok(if succeeded { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+/// What came of the run, on stderr: which attempts it recovered from, or what failed and the end of its log.
+fn summary(record: &RunRecord, home: &Home, output: &Output) {
+    let took = record.ended_at.zip(record.started_at).map(|(end, start)| format!(" in {}", span(end - start))).unwrap_or_default();
+    let recovered: Vec<String> = record
+        .attempts
+        .iter()
+        .filter(|attempt| attempt.recovered)
+        .map(|attempt| format!("{} #{} ({})", attempt.path, attempt.attempt, attempt.code.as_deref().unwrap_or_default()))
+        .collect();
+    let verdict = match record.status {
+        Status::Succeeded => output.paint("32;1", "succeeded"),
+        Status::Cancelled => output.paint("33;1", "cancelled"),
+        _ => output.paint("31;1", record.status.name()),
+    };
+    output.note(&format!("run {} {verdict}{took}", record.id));
+    if !recovered.is_empty() {
+        output.note(&format!("recovered: {}", recovered.join(", ")));
+    }
+    run::explain_error(record, output);
+    if record.error.is_some() && let Some(failed) = record.attempts.iter().rev().find(|attempt| attempt.status == AttemptStatus::Failed && !attempt.recovered) {
+        run::log_tail(home, record, failed, output);
+    }
+}

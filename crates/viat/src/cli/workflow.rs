@@ -1,0 +1,209 @@
+//! `viat workflow`: create, validate, list, show, delete. `test` has a file of its own.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Subcommand;
+use serde_json::json;
+use viat_dialect::{Catalogue, Compiled, Severity, Style, compile, render};
+use viat_engine::{Definition, Op as Entry};
+use viat_runner::assets::{SCRIPT, WORKFLOW, WorkflowAsset};
+use viat_store::{AssetName, At, Hash, Op, Outcome, StoreError, Unit};
+
+use super::error::CliError;
+use super::output::Output;
+use super::script::{missing, newest_first, time};
+use super::{inputs, test};
+use crate::wiring::Home;
+
+/// The largest file that is looked at; the language itself takes less, and says so with a place.
+const MAX_FILE: u64 = 64 << 20;
+
+/// What can be done with workflows.
+#[derive(Subcommand)]
+pub enum WorkflowCommand {
+    /// Saves a workflow; each save is a new version, the newest is the draft.
+    #[command(after_help = "Example:\n  viat workflow create recover --file workflows/recover.yaml")]
+    Create {
+        /// The workflow's name.
+        name: String,
+        /// Its YAML (or JSON) text.
+        #[arg(long)]
+        file: PathBuf,
+    },
+    /// Checks a workflow without saving it.
+    #[command(after_help = "Example:\n  viat workflow validate --file workflows/recover.yaml")]
+    Validate {
+        /// Its YAML (or JSON) text.
+        #[arg(long)]
+        file: PathBuf,
+    },
+    /// Lists workflows.
+    #[command(after_help = "Example:\n  viat workflow list --json")]
+    List,
+    /// Shows a workflow.
+    #[command(after_help = "Example:\n  viat workflow show recover\n  viat workflow show recover --version 1 --json")]
+    Show {
+        /// Its name.
+        name: String,
+        /// An older version.
+        #[arg(long)]
+        version: Option<u64>,
+    },
+    /// Runs the draft and waits for its end: prints the outputs, exits 0 if the run succeeded, recovered or not.
+    #[command(after_help = "Example:\n  viat workflow test recover --input '{}'\n  viat workflow test recover --input @input.json --timeout PT10S --json")]
+    Test(test::TestArgs),
+    /// Deletes a workflow that nothing uses. Runs that used it keep their version.
+    #[command(after_help = "Example:\n  viat workflow delete recover")]
+    Delete {
+        /// Its name.
+        name: String,
+    },
+}
+
+/// Does what the command says.
+pub fn run(command: &WorkflowCommand, home: &Home, output: &Output) -> Result<ExitCode, CliError> {
+    match command {
+        WorkflowCommand::Create { name, file } => create(name, file, home, output)?,
+        WorkflowCommand::Validate { file } => validate(file, home, output)?,
+        WorkflowCommand::List => list(home, output)?,
+        WorkflowCommand::Show { name, version } => show(name, *version, home, output)?,
+        WorkflowCommand::Delete { name } => delete(WORKFLOW, name, home, output)?,
+        WorkflowCommand::Test(args) => return test::run(args, home, output),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn create(name: &str, file: &Path, home: &Home, output: &Output) -> Result<(), CliError> {
+    inputs::name(WORKFLOW, name)?;
+    let (source, definition) = checked(file, home, output)?;
+    let refs = references(&definition);
+    let asset = WorkflowAsset { file: file.display().to_string(), source, definition };
+    let body = serde_json::to_vec(&asset).map_err(|error| CliError::usage(error.to_string()))?;
+    let hash = Hash::of(asset.source.as_bytes());
+    let op = Op::PutAsset { name: AssetName::new(WORKFLOW, name), body, hash, refs, at: inputs::now() };
+    let receipt = home.store.commit_blocking(Unit::from(op)).map_err(CliError::store)?;
+    let Some(Outcome::AssetPut { version, .. }) = receipt.outcomes.first() else {
+        return Err(CliError::usage("the store did not say which version it made"));
+    };
+    if output.json {
+        return output.value(&json!({"name": name, "version": version, "hash": hash.to_string()}));
+    }
+    output.line(&format!("workflow {name} version {version}; try it: viat workflow test {name} --input '{{}}'"))
+}
+
+fn validate(file: &Path, home: &Home, output: &Output) -> Result<(), CliError> {
+    let (_, definition) = checked(file, home, output)?;
+    let entries: usize = definition.regions.iter().map(|region| region.nodes.len()).sum();
+    if output.json {
+        return output.value(&json!({"valid": true, "entries": entries}));
+    }
+    output.line(&format!("{}: nothing wrong, {entries} entries", file.display()))
+}
+
+/// Reads and checks a document; warnings are shown, errors end the command.
+fn checked(file: &Path, home: &Home, output: &Output) -> Result<(String, Definition), CliError> {
+    let bytes = inputs::file(file, MAX_FILE)?;
+    let shown = file.display().to_string();
+    let Compiled { definition, diagnostics } = compile(&shown, &bytes, &Stored::of(home)?);
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    let style = if output.coloured { Style::Coloured } else { Style::Plain };
+    let drawn = || render(&diagnostics, &text, style);
+    match definition {
+        Some(definition) => {
+            if !diagnostics.is_empty() && !output.json {
+                output.note(&drawn());
+            }
+            Ok((text, definition))
+        }
+        None => {
+            let errors = diagnostics.iter().filter(|diagnostic| diagnostic.severity == Severity::Error).count();
+            let message = match errors {
+                1 => format!("{shown} has an error; nothing was saved"),
+                _ => format!("{shown} has {errors} errors; nothing was saved"),
+            };
+            let data = serde_json::to_value(&diagnostics).unwrap_or_default();
+            Err(CliError::usage(message).drawn(drawn(), data))
+        }
+    }
+}
+
+fn list(home: &Home, output: &Output) -> Result<(), CliError> {
+    let mut found = home.store.assets(Some(WORKFLOW), None).map_err(CliError::store)?;
+    newest_first(&mut found);
+    if output.json {
+        let rows: Vec<_> = found.iter().map(|info| json!({"name": info.name.name, "version": info.version, "created_at": time(info), "hash": info.hash.to_string()})).collect();
+        return output.value(&rows);
+    }
+    let rows: Vec<Vec<String>> = found.iter().map(|info| vec![info.name.name.clone(), info.version.to_string(), time(info)]).collect();
+    output.table(&["WORKFLOW", "VERSION", "CREATED"], &rows, "no workflows yet: viat workflow create N --file F")
+}
+
+fn show(name: &str, version: Option<u64>, home: &Home, output: &Output) -> Result<(), CliError> {
+    let at = version.map_or(At::Latest, At::Version);
+    let found = home.store.asset(&AssetName::new(WORKFLOW, name), at).map_err(CliError::store)?.ok_or_else(|| missing(home, WORKFLOW, name, version))?;
+    let body: WorkflowAsset = serde_json::from_slice(&found.body).map_err(|error| CliError::usage(format!("workflow {name} cannot be read: {error}")))?;
+    let scripts: Vec<String> = references(&body.definition).iter().filter(|used| used.kind == SCRIPT).map(|used| used.name.clone()).collect();
+    if output.json {
+        return output.value(&json!({
+            "name": name, "version": found.info.version, "dialect": body.definition.dialect, "created_at": time(&found.info),
+            "hash": found.info.hash.to_string(), "scripts": scripts, "source": body.source,
+        }));
+    }
+    output.line(&format!("workflow {name} version {} ({}), {}", found.info.version, body.definition.dialect, time(&found.info)))?;
+    if !scripts.is_empty() {
+        output.line(&format!("runs script {}", scripts.join(", ")))?;
+    }
+    output.line("")?;
+    output.line(body.source.trim_end())
+}
+
+/// Deletes an asset, unless something that lives refers to it.
+pub fn delete(kind: &str, name: &str, home: &Home, output: &Output) -> Result<(), CliError> {
+    let op = Op::DeleteAsset { name: AssetName::new(kind, name), at: inputs::now() };
+    match home.store.commit_blocking(Unit::from(op)) {
+        Ok(_) if output.json => output.value(&json!({"name": name, "deleted": true})),
+        Ok(_) => output.line(&format!("{kind} {name} is deleted; runs that used it keep their version")),
+        Err(StoreError::Missing { .. }) => Err(missing(home, kind, name, None)),
+        Err(StoreError::Referenced { by, .. }) => {
+            let holders: Vec<String> = by.iter().map(ToString::to_string).collect();
+            Err(CliError::refused(format!("{kind} {name} is used by {}", holders.join(", "))).help("delete those first, or save them without it"))
+        }
+        Err(error) => Err(CliError::store(error)),
+    }
+}
+
+/// The assets that a definition needs, sorted.
+fn references(definition: &Definition) -> Vec<AssetName> {
+    let nodes = definition.regions.iter().flat_map(|region| region.nodes.iter());
+    let names = nodes.filter_map(|node| match &node.op {
+        Entry::Script(script) => Some(AssetName::new(SCRIPT, script.name.clone())),
+        Entry::Call(call) => Some(AssetName::new(WORKFLOW, call.workflow.clone())),
+        _ => None,
+    });
+    names.collect::<std::collections::BTreeSet<_>>().into_iter().collect()
+}
+
+/// The names that a document may use: those in the store.
+struct Stored {
+    scripts: Vec<String>,
+    workflows: Vec<String>,
+}
+
+impl Stored {
+    fn of(home: &Home) -> Result<Stored, CliError> {
+        let all = home.store.assets(None, None).map_err(CliError::store)?;
+        let of_kind = |kind: &str| all.iter().filter(|info| info.name.kind == kind).map(|info| info.name.name.clone()).collect();
+        Ok(Stored { scripts: of_kind(SCRIPT), workflows: of_kind(WORKFLOW) })
+    }
+}
+
+impl Catalogue for Stored {
+    fn script_names(&self) -> Vec<String> {
+        self.scripts.clone()
+    }
+
+    fn workflow_names(&self) -> Vec<String> {
+        self.workflows.clone()
+    }
+}

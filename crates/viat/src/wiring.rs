@@ -1,0 +1,84 @@
+//! The only place where parts are chosen: which store, which languages, how scripts run.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use viat_dialect::Languages;
+use viat_runner::driver::{Driver, Setup};
+use viat_runner::logs::Logs;
+use viat_runner::script::{Interpreter, RunnerConfig};
+use viat_store::{SqliteStore, Store};
+
+use crate::cli::error::CliError;
+
+/// The default execution deadline of active time, in milliseconds.
+const EXECUTION_DEADLINE_MS: u64 = 1_800_000;
+/// The variable that sets it, in seconds.
+pub const EXECUTION_DEADLINE: &str = "VIAT_EXECUTION_DEADLINE_SECONDS";
+/// The variable that names what scripts may see of the environment.
+pub const SCRIPT_ENV: &str = "VIAT_SCRIPT_ENV";
+
+/// An opened embedded home.
+pub struct Home {
+    /// Its folder.
+    pub folder: PathBuf,
+    /// Where it remembers.
+    pub store: Arc<dyn Store>,
+}
+
+impl Home {
+    /// Opens the home, making it if it is not there.
+    pub fn open(folder: &Path) -> Result<Home, CliError> {
+        let store = SqliteStore::open(folder).map_err(CliError::store)?;
+        Ok(Home { folder: folder.to_path_buf(), store: Arc::new(store) })
+    }
+
+    /// Attempts' logs.
+    pub fn logs(&self) -> Logs {
+        Logs::at(self.folder.join("logs"))
+    }
+
+    /// The Python that scripts run in.
+    pub fn interpreter(&self) -> Result<Interpreter, CliError> {
+        let given = std::env::var_os("VIAT_PYTHON").map(PathBuf::from);
+        Interpreter::resolve(&self.folder.join("cache"), given.as_deref()).map_err(|error| {
+            CliError::usage(format!("no Python to run scripts with: {error}")).help("install python3 (3.9 or newer), or name one in VIAT_PYTHON; `viat doctor` checks it")
+        })
+    }
+
+    /// An engine on this home.
+    pub fn driver(&self, fast_forward: bool) -> Result<Driver, CliError> {
+        let mut scripts = RunnerConfig::new(self.interpreter()?, self.folder.join("scratch"));
+        scripts.env_allow = script_env();
+        let setup = Setup {
+            store: Arc::clone(&self.store),
+            lease: self.store.lease().map_err(CliError::store)?,
+            scripts,
+            languages: Arc::new(Languages::default()),
+            logs: self.logs(),
+            fast_forward,
+        };
+        Driver::start(setup).map_err(CliError::driver)
+    }
+}
+
+fn script_env() -> Vec<String> {
+    let names = std::env::var(SCRIPT_ENV).unwrap_or_default();
+    names.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect()
+}
+
+/// The default execution deadline in milliseconds, and a warning if the variable that sets it makes no sense.
+///
+/// A bad value falls back to the default, never to no limit.
+pub fn execution_deadline_ms() -> (u64, Option<String>) {
+    let Some(text) = std::env::var_os(EXECUTION_DEADLINE) else { return (EXECUTION_DEADLINE_MS, None) };
+    let text = text.to_string_lossy().into_owned();
+    match text.trim().parse::<f64>() {
+        Ok(seconds) if seconds.is_finite() && seconds > 0.0 && seconds * 1000.0 < u64::MAX as f64 => (((seconds * 1000.0).round() as u64).max(1), None),
+        _ if text.is_empty() => (EXECUTION_DEADLINE_MS, None),
+        _ => {
+            let warning = format!("{EXECUTION_DEADLINE} is {text:?}, which is not a positive number of seconds: the default of {} s holds", EXECUTION_DEADLINE_MS / 1000);
+            (EXECUTION_DEADLINE_MS, Some(warning))
+        }
+    }
+}
