@@ -139,12 +139,18 @@ pub struct Report<'a> {
     /// The file.
     pub source: &'a Source<'a>,
     diagnostics: Vec<Diagnostic>,
+    /// Complaints beyond [`MOST_KEPT`]: the newest one, so that details can be chained, and how many there were.
+    beyond: Option<Diagnostic>,
+    dropped: usize,
 }
+
+/// A hostile document must not make the report itself large.
+const MOST_KEPT: usize = 1_000;
 
 impl<'a> Report<'a> {
     /// Nothing to complain about so far.
     pub fn new(source: &'a Source<'a>) -> Report<'a> {
-        Report { source, diagnostics: Vec::new() }
+        Report { source, diagnostics: Vec::new(), beyond: None, dropped: 0 }
     }
 
     /// Adds an error; details can be chained.
@@ -159,7 +165,12 @@ impl<'a> Report<'a> {
 
     fn add(&mut self, severity: Severity, code: &str, span: Span, message: String) -> &mut Diagnostic {
         let file = self.source.file.to_owned();
-        self.diagnostics.push(Diagnostic { severity, code: code.to_owned(), message, file, span, note: String::new(), labels: Vec::new(), help: None });
+        let one = Diagnostic { severity, code: code.to_owned(), message, file, span, note: String::new(), labels: Vec::new(), help: None };
+        if self.diagnostics.len() >= MOST_KEPT {
+            self.dropped += 1;
+            return self.beyond.insert(one);
+        }
+        self.diagnostics.push(one);
         let last = self.diagnostics.len() - 1;
         &mut self.diagnostics[last]
     }
@@ -176,13 +187,14 @@ impl<'a> Report<'a> {
 
     /// Everything, in the order of the text, each thing once, bounded.
     pub fn finish(self) -> Vec<Diagnostic> {
+        let dropped = self.dropped;
         let mut all = self.diagnostics;
         all.sort_by(|a, b| (a.span, a.severity, &a.code, &a.message).cmp(&(b.span, b.severity, &b.code, &b.message)));
         all.dedup_by(|b, a| a.span == b.span && a.code == b.code && a.message == b.message);
         if all.len() > MOST_DIAGNOSTICS {
             // Errors must not be cut off by warnings before them.
             all.sort_by_key(|one| one.severity);
-            let more = all.len() - MOST_DIAGNOSTICS;
+            let more = all.len() - MOST_DIAGNOSTICS + dropped;
             all.truncate(MOST_DIAGNOSTICS);
             all.sort_by_key(|one| one.span);
             if let Some(last) = all.last().cloned() {

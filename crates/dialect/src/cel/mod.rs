@@ -20,7 +20,7 @@ use viat_engine::ir::Expression;
 pub use budget::{MOST_BUILT_BYTES, MOST_STEPS};
 pub use parse::{SyntaxError, parse};
 pub use program::{NameUse, Program};
-pub use tokens::{end_of_expression, is_word};
+pub use tokens::{Unclosed, end_of_expression, is_word, place};
 
 /// The tag of this language in the IR.
 pub const LANGUAGE: &str = "cel";
