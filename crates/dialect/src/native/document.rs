@@ -40,6 +40,7 @@ pub fn read(reader: &mut Reader<'_, '_>, tree: &Node) -> Option<Document> {
             Vec::new()
         }
     };
+    variables_apart(reader);
     let outputs = tree.get("outputs").map(|entry| reader.template_map(&entry.value, "`outputs`")).unwrap_or_else(empty);
     let timeout = tree.get("timeout").and_then(|entry| reader.timeout(&entry.value, None));
     let description = tree.get("description").filter(|entry| entry.value.value != Value::Null).and_then(|entry| reader.string(&entry.value, "`description`"));
@@ -50,6 +51,19 @@ pub fn read(reader: &mut Reader<'_, '_>, tree: &Node) -> Option<Document> {
         }
     }
     Some(Document { description, inputs, steps, outputs, timeout })
+}
+
+/// A loop's variable may not be the id of any entry: `$name` would mean the one here and the other there.
+fn variables_apart(reader: &mut Reader<'_, '_>) {
+    for (name, span) in &reader.all_variables {
+        if let Some(entry) = reader.ids.get(name) {
+            reader
+                .report
+                .error("duplicate-id", *span, format!("the loop variable `{name}` is also the id of an entry"))
+                .label(*entry, "the entry")
+                .help("name the variable otherwise: `as: each_item`");
+        }
+    }
 }
 
 fn empty() -> Filled {

@@ -92,8 +92,6 @@ impl Reader<'_, '_> {
         };
         if let Some((message, help)) = names::bad_id(&id) {
             self.report.error("bad-id", span, message).help(help);
-        } else if self.variables.contains(&id) {
-            self.report.error("duplicate-id", span, format!("the id `{id}` is the variable of a loop around it")).help("rename the one or the other");
         }
         match self.ids.get(&id) {
             Some(first) => {

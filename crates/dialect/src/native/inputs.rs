@@ -5,7 +5,6 @@ use viat_engine::ir::InputDeclaration;
 
 use super::fields::given;
 use super::reader::Reader;
-use super::typed::Input;
 use crate::inputs::{schema_errors, validator};
 use crate::suggest;
 use crate::yaml::{Entry, Node, Value};
@@ -21,7 +20,7 @@ const KEYWORDS: [&str; 38] = [
 ];
 
 /// Reads the declarations.
-pub fn read(reader: &mut Reader<'_, '_>, node: &Node) -> Vec<Input> {
+pub fn read(reader: &mut Reader<'_, '_>, node: &Node) -> Vec<InputDeclaration> {
     if node.value == Value::Null {
         return Vec::new();
     }
@@ -29,7 +28,7 @@ pub fn read(reader: &mut Reader<'_, '_>, node: &Node) -> Vec<Input> {
     entries.iter().map(|entry| declaration(reader, entry)).collect()
 }
 
-fn declaration(reader: &mut Reader<'_, '_>, entry: &Entry) -> Input {
+fn declaration(reader: &mut Reader<'_, '_>, entry: &Entry) -> InputDeclaration {
     let name = &entry.key;
     let (schema, default, required) = match &entry.value.value {
         Value::String(text) => (shorthand(reader, &entry.value, text), None, true),
@@ -42,8 +41,7 @@ fn declaration(reader: &mut Reader<'_, '_>, entry: &Entry) -> Input {
             (json!({}), None, true)
         }
     };
-    let declaration = InputDeclaration { name: name.clone(), schema, default, required };
-    Input { declaration, span: entry.key_span }
+    InputDeclaration { name: name.clone(), schema, default, required }
 }
 
 fn shorthand(reader: &mut Reader<'_, '_>, node: &Node, text: &str) -> Json {

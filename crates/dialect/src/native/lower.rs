@@ -15,7 +15,7 @@ pub fn lower(document: Document) -> Definition {
         ir: IR_VERSION,
         dialect: "native".to_owned(),
         description: document.description,
-        inputs: document.inputs.into_iter().map(|input| input.declaration).collect(),
+        inputs: document.inputs,
         outputs: document.outputs.template,
         timeout_ms: document.timeout.map(|budget| budget.ms),
         regions: regions.0,

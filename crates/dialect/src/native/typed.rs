@@ -10,17 +10,10 @@ use crate::diagnostic::Span;
 #[derive(Debug)]
 pub struct Document {
     pub description: Option<String>,
-    pub inputs: Vec<Input>,
+    pub inputs: Vec<InputDeclaration>,
     pub steps: Vec<Entry>,
     pub outputs: Filled,
     pub timeout: Option<Budget>,
-}
-
-/// A declared input and where it stands.
-#[derive(Debug)]
-pub struct Input {
-    pub declaration: InputDeclaration,
-    pub span: Span,
 }
 
 /// A time budget and where it stands.

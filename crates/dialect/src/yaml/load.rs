@@ -87,7 +87,7 @@ impl<'a> Loader<'a, '_, '_> {
                 (event, marks) => root = Some(self.node(event, marks, 0).ok()?.0),
             }
         }
-        if root.is_none() {
+        if root.as_ref().is_none_or(|root| root.value == Value::Null && !self.failed) {
             let here = self.report.source.span(0..0);
             self.report.error("empty", here, "the file is empty").help("a workflow needs at least `steps:` with one entry");
         }

@@ -57,7 +57,7 @@ pub struct Checker<'r, 's, 'd> {
 pub fn check(report: &mut Report<'_>, document: &Document) {
     let mut checker = Checker {
         report,
-        inputs: document.inputs.iter().map(|input| input.declaration.name.as_str()).collect(),
+        inputs: document.inputs.iter().map(|input| input.name.as_str()).collect(),
         places: BTreeMap::new(),
         variables: BTreeMap::new(),
         visible: BTreeMap::new(),
