@@ -1,0 +1,32 @@
+//! What the compiler knows of the other assets: their names, to check what a document names.
+
+/// The assets that exist where a document is created.
+pub trait Catalogue {
+    /// The names of all scripts.
+    fn script_names(&self) -> Vec<String>;
+    /// The names of all workflows.
+    fn workflow_names(&self) -> Vec<String>;
+    /// What an asset that is neither script nor workflow is, such as `prompt resource`; `None` if there is none of that name.
+    fn other_kind(&self, _name: &str) -> Option<String> {
+        None
+    }
+}
+
+/// A catalogue that is two lists.
+#[derive(Clone, Debug, Default)]
+pub struct Names {
+    /// The names of all scripts.
+    pub scripts: Vec<String>,
+    /// The names of all workflows.
+    pub workflows: Vec<String>,
+}
+
+impl Catalogue for Names {
+    fn script_names(&self) -> Vec<String> {
+        self.scripts.clone()
+    }
+
+    fn workflow_names(&self) -> Vec<String> {
+        self.workflows.clone()
+    }
+}

@@ -1,0 +1,63 @@
+//! Warnings about time budgets that can never do what they say.
+
+use super::typed::{Budget, Document, Entry, Kind, OnError, Script};
+use crate::diagnostic::Report;
+
+/// Warns about entries that do not fit the document's timeout.
+pub fn warn(report: &mut Report<'_>, document: &Document) {
+    if let Some(budget) = document.timeout {
+        walk(report, budget, &document.steps);
+    }
+}
+
+fn walk(report: &mut Report<'_>, budget: Budget, entries: &[Entry]) {
+    for entry in entries {
+        match &entry.kind {
+            Kind::Script(script) => {
+                timeout(report, budget, &entry.id, script);
+                waits(report, budget, &entry.id, script);
+                if let OnError::Catch(branch) = &script.on_error {
+                    walk(report, budget, branch);
+                }
+            }
+            Kind::If(choice) => {
+                walk(report, budget, &choice.then);
+                walk(report, budget, choice.otherwise.as_deref().unwrap_or(&[]));
+            }
+            Kind::Parallel(branches) => branches.iter().for_each(|branch| walk(report, budget, &branch.steps)),
+            Kind::Loop(each) => walk(report, budget, &each.steps),
+            Kind::Set(_) | Kind::Leaf(_) | Kind::Broken => {}
+        }
+    }
+}
+
+fn timeout(report: &mut Report<'_>, budget: Budget, id: &str, script: &Script) {
+    if let Some(own) = script.timeout
+        && own.ms > budget.ms
+    {
+        report
+            .warning("timeout-never-reached", own.span, format!("the timeout of `{id}` ({} ms) is longer than that of the whole document ({} ms)", own.ms, budget.ms))
+            .label(budget.span, "the run ends first")
+            .help("the strictest budget wins: lengthen the document's, or leave this one out");
+    }
+}
+
+/// How many of the retries can come to pass at all: even attempts that take no time must wait between them.
+fn waits(report: &mut Report<'_>, budget: Budget, id: &str, script: &Script) {
+    let Some(retry) = &script.retry else { return };
+    let mut total_ms = 0u64;
+    let mut fitting = 0;
+    for n in 1..=retry.rule.times {
+        total_ms = total_ms.saturating_add(retry.rule.wait_ms(n, 0.0));
+        if total_ms.saturating_add(viat_engine::policies::retry::DEADLINE_SLACK_MS) <= budget.ms {
+            fitting = n;
+        }
+    }
+    if fitting < retry.rule.times {
+        let count = if fitting == 0 { "none".to_owned() } else { format!("at most {fitting}") };
+        report
+            .warning("retries-never-taken", retry.span, format!("{count} of the {} retries of `{id}` can be taken: the waits take at least {total_ms} ms, the run has {} ms", retry.rule.times, budget.ms))
+            .label(budget.span, "the run's budget")
+            .help("retry less often, wait less, or lengthen the document's timeout");
+    }
+}

@@ -1,0 +1,116 @@
+//! The kinds of entries: one file each, all keys of the specification's table known.
+
+mod choice;
+mod each;
+mod leaf;
+mod parallel;
+mod script;
+
+use super::reader::{Later, Reader};
+use super::typed::Kind;
+use crate::diagnostic::Report;
+use crate::suggest;
+use crate::yaml::{Entry, Node, Value};
+
+/// The keys that may stand beside a kind's own key.
+const BESIDE: [(&str, &[&str]); 11] = [
+    ("script", &["args", "retry", "on_error", "timeout", "idempotent", "idempotency_key", "compensate", "resolve"]),
+    ("if", &["then", "else"]),
+    ("parallel", &[]),
+    ("loop", &[]),
+    ("workflow", &["args", "version"]),
+    ("review", &[]),
+    ("wait", &[]),
+    ("set", &[]),
+    ("fail", &[]),
+    ("return", &[]),
+    ("compensate", &[]),
+];
+
+/// Whether any kind of entry may have this key beside its own.
+pub fn is_entry_key(key: &str) -> bool {
+    BESIDE.iter().any(|(_, keys)| keys.contains(&key))
+}
+
+/// Reads what an entry is, its kind being known.
+pub fn read(reader: &mut Reader<'_, '_>, node: &Node, key: &Entry, id: &str) -> Kind {
+    beside(reader, node, key, id);
+    let kind = match key.key.as_str() {
+        "script" => return script::read(reader, node, key),
+        "if" => return choice::read(reader, node, key),
+        "set" => return Kind::Set(reader.template(&key.value)),
+        "parallel" => parallel::read(reader, key),
+        "loop" => each::read(reader, key),
+        "workflow" => leaf::workflow(reader, node, key),
+        "review" => leaf::review(reader, key),
+        "wait" => leaf::wait(reader, key),
+        "fail" => leaf::fail(reader, key),
+        "return" => Kind::Leaf(vec![reader.template_map(&key.value, "`return`")]),
+        _ => leaf::compensate(reader, key),
+    };
+    reader.later(&key.key, key.key_span, node.span);
+    kind
+}
+
+/// Refuses the keys that do not belong beside this kind.
+fn beside(reader: &mut Reader<'_, '_>, node: &Node, key: &Entry, id: &str) {
+    let Value::Map(fields) = &node.value else { return };
+    let kind = key.key.as_str();
+    let known = BESIDE.iter().find(|(name, _)| *name == kind).map_or(&[][..], |(_, keys)| keys);
+    for field in fields {
+        let name = field.key.as_str();
+        if name == "id" || name == kind || known.contains(&name) {
+            continue;
+        }
+        if matches!(name, "retry" | "on_error") {
+            policy_elsewhere(reader, node, field, key, id);
+        } else if matches!(name, "type" | "catch") {
+            let help = if name == "catch" { "write `on_error: {catch: [...]}` on a script entry" } else { "the kind is a key of its own; there is no `type`" };
+            reader.report.error("unknown-key", field.key_span, format!("unknown key `{name}` in a `{kind}` entry")).help(help);
+        } else if let Some((owner, _)) = BESIDE.iter().find(|(_, keys)| keys.contains(&name)) {
+            let inside = matches!(kind, "loop" | "parallel" | "wait" | "review" | "fail");
+            let help = if inside { format!("the keys of `{kind}` stand inside it") } else { format!("it belongs to a `{owner}` entry") };
+            reader.report.error("unknown-key", field.key_span, format!("`{name}` does not belong to a `{kind}` entry")).help(help);
+        } else {
+            let all: Vec<&str> = ["id", kind].into_iter().chain(known.iter().copied()).collect();
+            reader.unknown_key(field, &format!("a `{kind}` entry"), &all);
+        }
+    }
+}
+
+/// `retry` or `on_error` on a kind that cannot have it: names the script entries inside that could.
+fn policy_elsewhere(reader: &mut Reader<'_, '_>, node: &Node, field: &Entry, key: &Entry, id: &str) {
+    let mut scripts = Vec::new();
+    scripts_inside(node, &mut scripts);
+    let name = field.key.as_str();
+    let help = match scripts.as_slice() {
+        [] => "only a script entry can have it".to_owned(),
+        [one] => format!("put it on the script entry inside: `{one}`"),
+        many => format!("put it on a script entry inside: {}", suggest::listed(many.iter().map(String::as_str), 10)),
+    };
+    reader.report.error("misplaced-policy", field.key_span, format!("`{name}` on `{id}`: a `{}` entry cannot have it, only a script entry can", key.key)).help(help);
+}
+
+/// The ids of the script entries in a part of the tree, however deep.
+fn scripts_inside(node: &Node, found: &mut Vec<String>) {
+    match &node.value {
+        Value::List(items) => items.iter().for_each(|item| scripts_inside(item, found)),
+        Value::Map(entries) => {
+            if let (Some(id), true) = (node.get("id"), node.get("script").is_some())
+                && let Value::String(id) = &id.value.value
+            {
+                found.push(id.clone());
+            }
+            entries.iter().for_each(|entry| scripts_inside(&entry.value, found));
+        }
+        _ => {}
+    }
+}
+
+/// Says of what is right and cannot run yet that it cannot: only where nothing else is wrong.
+pub fn report_later(report: &mut Report<'_>, later: Vec<Later>) {
+    let clean: Vec<Later> = later.into_iter().filter(|one| !report.has_error_in(&one.entry)).collect();
+    for one in clean {
+        report.error("not-yet", one.key, format!("`{}` is not available in this version yet", one.what));
+    }
+}

@@ -1,0 +1,81 @@
+//! `script`: the kind that runs outside the engine and owns the policies.
+
+use super::super::names;
+use super::super::reader::Reader;
+use super::super::typed::{Filled, Kind, OnError, Script};
+use super::super::{on_error, retry};
+use crate::duration::LONGEST_ENTRY_TIMEOUT_MS;
+use crate::suggest;
+use crate::yaml::{Entry, Node, Value};
+
+/// Reads a script entry.
+pub fn read(reader: &mut Reader<'_, '_>, node: &Node, key: &Entry) -> Kind {
+    let name = name(reader, &key.value);
+    let args = node.get("args").map_or_else(|| Filled::literal(serde_json::Map::new()), |field| reader.template_map(&field.value, "`args`"));
+    let retry = node.get("retry").and_then(|field| retry::read(reader, field));
+    let on_error = node.get("on_error").map_or(OnError::Fail, |field| on_error::read(reader, field));
+    let timeout = node.get("timeout").and_then(|field| reader.timeout(&field.value, Some(LONGEST_ENTRY_TIMEOUT_MS)));
+    let idempotent = node.get("idempotent").and_then(|field| reader.boolean(&field.value, "`idempotent`")).unwrap_or(false);
+    let mut before = Vec::new();
+    if let Some(field) = node.get("idempotency_key") {
+        before.push(reader.template(&field.value));
+        reader.later("idempotency_key", field.key_span, node.span);
+    }
+    if let Some(field) = node.get("resolve") {
+        before.extend(helper_script(reader, field, &["script", "args"]));
+        reader.later("resolve", field.key_span, node.span);
+    }
+    let mut after = Vec::new();
+    if let Some(field) = node.get("compensate") {
+        after.extend(helper_script(reader, field, &["script", "args", "retry", "timeout", "irreversible"]));
+        reader.later("compensate", field.key_span, node.span);
+    }
+    Kind::Script(Box::new(Script { name, args, retry, on_error, timeout, idempotent, before, after }))
+}
+
+/// `resolve` and `compensate`: a script of their own with its args.
+fn helper_script(reader: &mut Reader<'_, '_>, field: &Entry, known: &[&str]) -> Option<Filled> {
+    let what = format!("`{}`", field.key);
+    let entries = reader.map(&field.value, &what)?;
+    reader.known_keys(entries, &what, known);
+    if let Some(reason) = field.value.get("irreversible") {
+        reader.string(&reason.value, "`irreversible`");
+        return None;
+    }
+    if let Some(script) = reader.required(&field.value, "script", &what, field.key_span) {
+        name(reader, &script.value);
+    }
+    if let Some(policy) = field.value.get("retry") {
+        retry::read(reader, policy);
+    }
+    if let Some(timeout) = field.value.get("timeout") {
+        reader.timeout(&timeout.value, Some(LONGEST_ENTRY_TIMEOUT_MS));
+    }
+    field.value.get("args").map(|args| reader.template_map(&args.value, "`args`"))
+}
+
+/// The name of a script that exists.
+fn name(reader: &mut Reader<'_, '_>, node: &Node) -> String {
+    let Value::String(name) = &node.value else {
+        reader.wrong_sort(node, "`script`", "the name of a script");
+        return String::new();
+    };
+    if !names::is_asset_name(name) {
+        let help = if name.contains('$') { "the script is fixed when the workflow is created; choose with an `if` entry" } else { "a name is a letter or `_` followed by letters, digits, `_`, `.` and `-`" };
+        reader.report.error("bad-name", node.span, format!("`{}` is not the name of a script", crate::yaml::shortened(name))).help(help);
+        return name.clone();
+    }
+    if reader.scripts.contains(name) {
+        return name.clone();
+    }
+    let other = if reader.workflows.contains(name) { Some("workflow".to_owned()) } else { reader.catalogue.other_kind(name) };
+    let create = format!("create it first: viat script create --name {name} --language python --file {name}.py");
+    let (message, help) = match (other, suggest::nearest(name, reader.scripts.iter().map(String::as_str))) {
+        (Some(kind), _) if kind == "workflow" => (format!("`{name}` is a workflow, not a script"), format!("write `workflow: {name}` to call it")),
+        (Some(kind), _) => (format!("`{name}` is a {kind}, not a script"), create),
+        (None, Some(nearest)) => (format!("there is no script `{name}`"), format!("did you mean `{nearest}`? Otherwise {create}")),
+        (None, None) => (format!("there is no script `{name}`"), create),
+    };
+    reader.report.error("unknown-script", node.span, message).help(help);
+    name.clone()
+}

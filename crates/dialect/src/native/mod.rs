@@ -1,0 +1,74 @@
+//! The native workflow language: what was typed, what it means, what runs.
+//!
+//! `read` and `kinds` turn the YAML tree into what was typed, `scope` checks every name, `lower` makes the engine's definition.
+
+mod budget;
+mod document;
+mod entry;
+mod fields;
+mod inputs;
+mod kinds;
+mod lower;
+mod names;
+mod on_error;
+mod reader;
+mod reference;
+mod retry;
+mod scope;
+mod template;
+mod typed;
+
+use viat_engine::ir::Definition;
+
+use crate::catalogue::Catalogue;
+use crate::diagnostic::{Diagnostic, Report, Source};
+use crate::render::{Style, render};
+use crate::yaml;
+
+/// What became of a document.
+#[derive(Clone, Debug)]
+pub struct Compiled {
+    /// The definition, if nothing is an error.
+    pub definition: Option<Definition>,
+    /// Errors and warnings in the order of the text.
+    pub diagnostics: Vec<Diagnostic>,
+    /// The text that the diagnostics speak of.
+    pub text: String,
+}
+
+impl Compiled {
+    /// The diagnostics, drawn.
+    pub fn rendered(&self, style: Style) -> String {
+        render(&self.diagnostics, &self.text, style)
+    }
+}
+
+/// Compiles a document; all its errors are reported at once.
+pub fn compile(file: &str, bytes: &[u8], catalogue: &dyn Catalogue) -> Compiled {
+    let (text, bad_byte) = match std::str::from_utf8(bytes) {
+        Ok(text) => (text, None),
+        Err(error) => (std::str::from_utf8(&bytes[..error.valid_up_to()]).unwrap_or(""), Some(error.valid_up_to())),
+    };
+    let source = Source::new(file, text);
+    let mut report = Report::new(&source);
+    let definition = match bad_byte {
+        Some(at) => {
+            let here = source.span(at..at);
+            report.error("not-text", here, format!("the file is not UTF-8: byte {} is not part of a character", at + 1)).help("save the file as UTF-8");
+            None
+        }
+        None => definition(&mut report, catalogue),
+    };
+    Compiled { definition, diagnostics: report.finish(), text: text.to_owned() }
+}
+
+fn definition(report: &mut Report<'_>, catalogue: &dyn Catalogue) -> Option<Definition> {
+    let tree = yaml::load(report)?;
+    let mut reader = reader::Reader::new(report, catalogue);
+    let document = document::read(&mut reader, &tree)?;
+    let later = std::mem::take(&mut reader.later);
+    scope::check(report, &document);
+    kinds::report_later(report, later);
+    budget::warn(report, &document);
+    (!report.has_errors()).then(|| lower::lower(document))
+}

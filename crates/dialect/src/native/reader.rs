@@ -1,0 +1,67 @@
+//! What is carried along while a document is read: the report, the names that exist, the ids seen so far.
+
+use std::collections::BTreeMap;
+
+use crate::catalogue::Catalogue;
+use crate::diagnostic::{Report, Span};
+
+/// A document may have at most this many entries.
+pub const MOST_ENTRIES: usize = 1_000;
+/// Lists of entries may be nested at most this deep.
+pub const MOST_NESTED: usize = 32;
+
+/// The state of reading one document.
+pub struct Reader<'r, 's> {
+    pub report: &'r mut Report<'s>,
+    pub catalogue: &'r dyn Catalogue,
+    pub scripts: Vec<String>,
+    pub workflows: Vec<String>,
+    /// Every id with its place.
+    pub ids: BTreeMap<String, Span>,
+    /// How many entries were read.
+    pub entries: usize,
+    /// How many lists of entries are open.
+    pub nested: usize,
+    /// The `catch` key of the recovery branch that is being read.
+    pub catch: Option<Span>,
+    /// The variables of the loops that are being read, outermost first.
+    pub variables: Vec<String>,
+    /// Every loop variable with its place, to keep ids apart from them.
+    pub all_variables: BTreeMap<String, Span>,
+    /// What this version cannot run yet.
+    pub later: Vec<Later>,
+}
+
+/// Something that the language has and this version does not run.
+#[derive(Debug)]
+pub struct Later {
+    pub what: String,
+    /// The key.
+    pub key: Span,
+    /// The whole entry: an error in it is worth more than this remark.
+    pub entry: Span,
+}
+
+impl<'r, 's> Reader<'r, 's> {
+    /// Nothing read yet.
+    pub fn new(report: &'r mut Report<'s>, catalogue: &'r dyn Catalogue) -> Reader<'r, 's> {
+        Reader {
+            report,
+            scripts: catalogue.script_names(),
+            workflows: catalogue.workflow_names(),
+            catalogue,
+            ids: BTreeMap::new(),
+            entries: 0,
+            nested: 0,
+            catch: None,
+            variables: Vec::new(),
+            all_variables: BTreeMap::new(),
+            later: Vec::new(),
+        }
+    }
+
+    /// Notes something that cannot run yet.
+    pub fn later(&mut self, what: &str, key: Span, entry: Span) {
+        self.later.push(Later { what: what.to_owned(), key, entry });
+    }
+}

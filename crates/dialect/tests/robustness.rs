@@ -1,0 +1,113 @@
+//! Nothing that anyone can write makes the compiler, the evaluator or the renderer panic.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use serde_json::Value;
+use viat_dialect::{Languages, Names, Style, compile, duration};
+use viat_engine::expression::{Evaluate, Scope};
+use viat_engine::ir::Expression;
+
+const VALID: &str = r#"
+description: "all kinds of things: é 世界"
+timeout: PT1M
+inputs: {n: integer, o: {type: object, default: {}}, x: {type: string, required: false}}
+steps:
+  - id: request
+    script: s
+    args: {value: $inputs.o.items[0]["odd key"]?, t: "n=${ inputs.n } of ${ [1, 2].map(x, x + 1) }", l: [&a 1, *a]}
+    retry: {times: 3, initial_ms: 100, factor: 2.0, max_ms: 5000, jitter: false}
+    timeout: PT0.5S
+    on_error:
+      catch:
+        - {id: recovery, set: {code: $_error.code, again: $request._error}}
+  - id: size
+    if: ${ inputs.n > 10 && has(inputs.o.k) }
+    then: [{id: big, script: s, on_error: continue}]
+    else:
+      - {id: fan, parallel: {branches: {l: [{id: b, set: |
+            block text $inputs.n
+          }], r: [{id: c, set: 'it''s'}]}}}
+      - {id: each, loop: {over: $inputs.o, as: row, steps: [{id: d, set: $row}]}}
+outputs: {v: $size.output, w: "$$literal $${ }"}
+"#;
+
+fn compile_and_draw(bytes: &[u8]) {
+    let names = Names { scripts: vec!["s".into()], workflows: vec![] };
+    let result = compile("w.yaml", bytes, &names);
+    let _ = result.rendered(Style::Plain);
+    let _ = result.rendered(Style::Coloured);
+    assert!(result.definition.is_some() || !result.diagnostics.is_empty());
+    for one in &result.diagnostics {
+        assert!(one.span.start <= one.span.end && one.span.end <= result.text.len() && one.span.line >= 1 && one.span.col >= 1, "{one:?}");
+        assert!(result.text.is_char_boundary(one.span.start) && result.text.is_char_boundary(one.span.end), "{one:?}");
+    }
+}
+
+struct Empty(BTreeMap<String, Value>);
+
+impl Scope for Empty {
+    fn get(&self, name: &str) -> Option<&Value> {
+        self.0.get(name)
+    }
+}
+
+const TOKENS: [&str; 58] = [
+    "inputs", "inputs.n", ".", "n", "o", "[", "]", "(", ")", "{", "}", ":", ",", "+", "-", "*", "/", "%", "==", "!=", "<", "<=", "&&", "||", "!", "?", " ", "1", "2.5", "0x1f", "'s'", "\"t\"",
+    "r'\\'", "b'x'", "3u", "null", "true", "in", "loop", "has(", ".map(x, ", ".filter(x, ", ".all(x, ", ".exists_one(x, ", "x", "size(", ".matches('a+')", ".split('')", "'\\u00e9'", "é", "$", "`", "'", "\"\"\"", "//c\n", "9223372036854775807", "1e308", "string(",
+];
+
+const LINES: [&str; 24] = [
+    "steps:\n", "  - id: a\n", "    script: s\n", "    set: $a.output\n", "    if: ${ true }\n", "    then:\n", "      - {id: b, set: 1}\n", "    on_error: {catch: [{id: c, script: s}]}\n", "    retry: {times: 1}\n",
+    "inputs: {n: {type: integer}}\n", "outputs: {v: \"${ inputs.n\"}\n", "timeout: P1D\n", "    type: retry\n", "- x\n", "\t", "&a ", "*a ", "? ", "|\n", "'", "\"", "---\n", "# c\n", "é: 世界\n",
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn arbitrary_bytes(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+        compile_and_draw(&bytes);
+    }
+
+    #[test]
+    fn arbitrary_text(text in "\\PC{0,200}") {
+        compile_and_draw(text.as_bytes());
+        let _ = duration::parse(&text);
+        let _ = viat_dialect::json::parse(&text);
+    }
+
+    #[test]
+    fn mutated_documents(edits in prop::collection::vec((any::<prop::sample::Index>(), 0usize..6, "\\PC{0,6}"), 1..4)) {
+        let mut text: Vec<char> = VALID.chars().collect();
+        for (index, cut, insert) in edits {
+            let at = index.index(text.len());
+            let end = (at + cut).min(text.len());
+            text.splice(at..end, insert.chars());
+        }
+        compile_and_draw(text.into_iter().collect::<String>().as_bytes());
+    }
+
+    #[test]
+    fn shuffled_lines(picks in prop::collection::vec(prop::sample::select(LINES.to_vec()), 0..25)) {
+        compile_and_draw(picks.concat().as_bytes());
+    }
+
+    #[test]
+    fn arbitrary_expressions(picks in prop::collection::vec(prop::sample::select(TOKENS.to_vec()), 0..25)) {
+        let text = picks.concat();
+        let inputs = serde_json::json!({"n": 1, "o": {"x": [1, "a", null]}, "s": "héllo"});
+        let scope = Empty([("inputs".to_owned(), inputs)].into());
+        let _ = Languages::new().evaluate(&Expression { language: "cel".into(), text: text.clone() }, &scope);
+        compile_and_draw(format!("inputs: {{n: {{}}, o: {{}}}}\nsteps:\n  - id: a\n    set: |\n      ${{ {text} }}\n").as_bytes());
+        compile_and_draw(format!("steps: [{{id: a, set: {}}}]", serde_json::to_string(&format!("é ${{{text}}} $")).unwrap()).as_bytes());
+    }
+}
+
+#[test]
+fn the_document_that_is_mutated_is_one() {
+    let names = Names { scripts: vec!["s".into()], workflows: vec![] };
+    let result = compile("w.yaml", VALID.replace("{id: b, set: |\n            block text $inputs.n\n          }", "{id: b, set: 1}").as_bytes(), &names);
+    let codes: Vec<&str> = result.diagnostics.iter().map(|one| one.code.as_str()).collect();
+    assert_eq!(codes, ["not-yet", "not-yet"], "{}", result.rendered(Style::Plain));
+}
