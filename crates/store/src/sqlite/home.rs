@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OpenFlags};
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{Access, FlockOperation, access, flock};
 
 use super::fault::explain;
 use super::schema;
@@ -37,6 +37,9 @@ impl Home {
     pub fn open_writer(&self) -> Result<Connection, StoreError> {
         make_dir(&self.owners)?;
         touch(&self.db)?;
+        for path in [&self.dir, &self.owners, &self.db] {
+            access(path, Access::WRITE_OK).map_err(|error| io(path, &error.into()))?;
+        }
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let mut conn = self.configure(Connection::open_with_flags(&self.db, flags))?;
         self.check_writable(&conn)?;
@@ -157,6 +160,8 @@ fn make_dir(dir: &Path) -> Result<(), StoreError> {
 }
 
 /// SQLite would make the file readable by all; its companions inherit the mode of this one.
+///
+/// A file that is there is not opened: closing it again would drop the locks that another store of this process has on it.
 fn touch(db: &Path) -> Result<(), StoreError> {
     match OpenOptions::new().write(true).create_new(true).mode(0o600).open(db) {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(io(db, &error)),
