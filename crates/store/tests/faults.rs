@@ -1,6 +1,7 @@
 //! Homes that cannot be used, disks that fill up, databases that are not right.
 
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
@@ -43,7 +44,7 @@ impl Mount {
         match mounted {
             Ok(output) if output.status.success() => Some(Self(dir)),
             other => {
-                println!("skipped, mounting is not permitted here: {other:?}");
+                let _ = writeln!(std::io::stdout(), "skipped, mounting is not permitted here: {other:?}");
                 None
             }
         }

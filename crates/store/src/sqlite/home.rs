@@ -62,7 +62,7 @@ impl Home {
             conn.busy_timeout(self.busy_timeout)?;
             conn.set_prepared_statement_cache_capacity(64);
             // The writer checkpoints after it has answered, not within a commit. Sorting needs no files.
-            conn.execute_batch("PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=0; PRAGMA temp_store=MEMORY")
+            conn.execute_batch("PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=0; PRAGMA journal_size_limit=67108864; PRAGMA temp_store=MEMORY")
         };
         opened.and_then(|conn| set(&conn).map(|()| conn)).map_err(|error| self.explain(&error))
     }
