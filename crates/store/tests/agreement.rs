@@ -1,8 +1,6 @@
 //! Random units on both backends: every answer and everything that can be read must be the same.
 
-use viat_store::{
-    AssetName, At, EncodedBatch, Hash, MemoryStore, Op, OwnerId, Precondition, RunFilter, RunId, RunRow, SqliteStore, Store, Summary, Unit,
-};
+use viat_store::{AssetName, At, EncodedBatch, Hash, MemoryStore, Op, OwnerId, Precondition, RunFilter, RunId, RunRow, SqliteStore, Store, Summary, Unit};
 
 /// A small generator (xorshift), so that a seed in a failure's message is all it takes to see it again.
 struct Dice(u64);

@@ -119,9 +119,9 @@ impl Writer {
         }
         // PASSIVE waits for nobody.
         let mode = if pages >= INSIST_PAGES { "RESTART" } else { "PASSIVE" };
-        let _ = self.conn.busy_timeout(INSIST_FOR);
+        let _ = self.home.wait_at_most(&mut self.conn, INSIST_FOR);
         let _ = self.conn.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |_| Ok(()));
-        let _ = self.conn.busy_timeout(self.home.busy_timeout);
+        let _ = self.home.wait_at_most(&mut self.conn, self.home.busy_timeout);
         // Also when not all of it was copied: trying again after each batch would cost more than a longer log.
         self.copied_pages = pages;
     }
