@@ -14,7 +14,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let dir = parent.join(format!("viat-bench-{}", std::process::id()));
     std::fs::create_dir_all(&dir)?;
     writeln!(out, "fsync of 512 bytes: p50 {:.3} ms", bench::fsync_p50_ms(&dir)?)?;
-    for (concurrency, default) in [(1, 3_000), (16, 20_000), (64, 60_000), (256, 120_000)] {
+    for (concurrency, default) in [(1, 5_000), (16, 100_000), (64, 200_000), (256, 400_000)] {
         let n = if count == 0 { default } else { count };
         let bare = bench::ceiling(&dir, concurrency, n)?;
         let ours = bench::durable_appends(&dir, concurrency, n)?;

@@ -4,9 +4,7 @@ use std::sync::mpsc;
 
 use viat_engine::journal::Millis;
 
-use crate::{
-    Asset, AssetInfo, AssetName, At, EncodedBatch, Hash, OwnerId, Receipt, RunFilter, RunId, RunRow, StoreError, Unit,
-};
+use crate::{Asset, AssetInfo, AssetName, At, EncodedBatch, Hash, OwnerId, Receipt, RunFilter, RunId, RunRow, StoreError, Unit};
 
 /// Called once, when a unit is durable or refused, on the store's own thread: be brief, hand the news on.
 pub type Done = Box<dyn FnOnce(Result<Receipt, StoreError>) + Send>;

@@ -102,15 +102,7 @@ fn summary(status: &str) -> Summary {
 }
 
 fn row(id: &str) -> RunRow {
-    RunRow {
-        id: RunId::from(id),
-        workflow: "flow".to_owned(),
-        version: 3,
-        revision: 17,
-        owner: Some(owner()),
-        created_at: 1_000,
-        summary: summary("running"),
-    }
+    RunRow { id: RunId::from(id), workflow: "flow".to_owned(), version: 3, revision: 17, owner: Some(owner()), created_at: 1_000, summary: summary("running") }
 }
 
 fn create(id: &str) -> Op {

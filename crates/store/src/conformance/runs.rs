@@ -129,9 +129,7 @@ pub fn prefixes(store: &dyn Store) {
     for id in ["abc", "abd", "b", "ab%", "aé"] {
         done(store, create(id));
     }
-    let found = |prefix: &str, limit| -> Vec<String> {
-        store.find_run(prefix, limit).expect("readable").iter().map(ToString::to_string).collect()
-    };
+    let found = |prefix: &str, limit| -> Vec<String> { store.find_run(prefix, limit).expect("readable").iter().map(ToString::to_string).collect() };
     assert_eq!(found("ab", 9), ["ab%", "abc", "abd"]);
     assert_eq!(found("ab", 2), ["ab%", "abc"]);
     assert_eq!(found("ab%", 9), ["ab%"]);

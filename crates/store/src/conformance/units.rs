@@ -43,13 +43,16 @@ pub fn unit_is_atomic(store: &dyn Store) {
 /// Later operations of a unit see what earlier ones did.
 pub fn unit_sees_itself(store: &dyn Store) {
     let receipt = done(store, vec![create("r"), append("r", 1, "a"), append("r", 2, "b"), put("k", "n", "1", &[]), put("k", "n", "2", &[])]);
-    assert_eq!(receipt.outcomes, [
-        Outcome::Appended { batches: 1 },
-        Outcome::Appended { batches: 2 },
-        Outcome::Appended { batches: 3 },
-        Outcome::AssetPut { version: 1, revision: 1 },
-        Outcome::AssetPut { version: 2, revision: 2 },
-    ]);
+    assert_eq!(
+        receipt.outcomes,
+        [
+            Outcome::Appended { batches: 1 },
+            Outcome::Appended { batches: 2 },
+            Outcome::Appended { batches: 3 },
+            Outcome::AssetPut { version: 1, revision: 1 },
+            Outcome::AssetPut { version: 2, revision: 2 },
+        ]
+    );
     expect_refusal!(commit(store, vec![claim("k", "1"), claim("k", "2")]), StoreError::KeyTaken { value, .. } if value == b"1");
     assert_eq!(store.key("test", "k"), Ok(None));
 }
@@ -96,11 +99,7 @@ pub fn guards(store: &dyn Store) {
     let unknown = AssetName::new("script", "unknown");
     expect_refusal!(guarded(&Precondition::AssetVersion(unknown.clone(), 1)), StoreError::Missing { .. });
     expect_refusal!(guarded(&Precondition::AssetLive(unknown)), StoreError::Missing { .. });
-    let key = |key: &str, value: &str| Precondition::KeyIs {
-        space: "test".to_owned(),
-        key: key.to_owned(),
-        value: value.as_bytes().to_vec(),
-    };
+    let key = |key: &str, value: &str| Precondition::KeyIs { space: "test".to_owned(), key: key.to_owned(), value: value.as_bytes().to_vec() };
     expect_refusal!(guarded(&key("k", "v")), StoreError::Missing { .. });
     assert_eq!(store.key("test", "k"), Ok(None));
     assert!(guarded(&Precondition::AssetVersion(name.clone(), 1)).is_ok());

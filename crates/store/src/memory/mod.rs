@@ -11,10 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use viat_engine::journal::Millis;
 
 use self::state::{Entry, State, missing};
-use crate::{
-    Asset, AssetInfo, AssetName, At, Done, EncodedBatch, Hash, Lease, OwnerId, Receipt, RunFilter, RunId, RunRow, Store,
-    StoreError, Unit,
-};
+use crate::{Asset, AssetInfo, AssetName, At, Done, EncodedBatch, Hash, Lease, OwnerId, Receipt, RunFilter, RunId, RunRow, Store, StoreError, Unit};
 
 #[derive(Default)]
 struct Inner {
@@ -127,14 +124,7 @@ impl Inner {
 }
 
 fn info(name: &AssetName, entry: &Entry) -> Option<AssetInfo> {
-    Some(AssetInfo {
-        name: name.clone(),
-        version: entry.version?,
-        revision: entry.revision,
-        at: entry.at,
-        hash: entry.hash,
-        size: entry.body.len() as u64,
-    })
+    Some(AssetInfo { name: name.clone(), version: entry.version?, revision: entry.revision, at: entry.at, hash: entry.hash, size: entry.body.len() as u64 })
 }
 
 impl Store for MemoryStore {
@@ -187,9 +177,7 @@ impl Store for MemoryStore {
         let inner = lock(&self.inner);
         let alive = lock(&inner.alive);
         let rows = inner.state.order.iter().filter_map(|id| inner.state.runs.get(id)).map(|run| &run.row);
-        let orphaned = |row: &&RunRow| {
-            row.summary.ended_at.is_none() && row.owner.as_ref().is_none_or(|owner| !alive.contains(owner))
-        };
+        let orphaned = |row: &&RunRow| row.summary.ended_at.is_none() && row.owner.as_ref().is_none_or(|owner| !alive.contains(owner));
         Ok(rows.filter(orphaned).take(limit).cloned().collect())
     }
 

@@ -4,9 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use viat_engine::journal::Millis;
 
-use crate::{
-    AssetName, EncodedBatch, Hash, Op, Outcome, OwnerId, Precondition, Receipt, RunId, RunRow, StoreError, Summary, Unit,
-};
+use crate::{AssetName, EncodedBatch, Hash, Op, Outcome, OwnerId, Precondition, Receipt, RunId, RunRow, StoreError, Summary, Unit};
 
 /// A run with its journal.
 #[derive(Clone)]
@@ -80,13 +78,9 @@ impl State {
     fn check(&self, precondition: &Precondition) -> Result<(), StoreError> {
         match precondition {
             Precondition::AssetLive(name) => self.live_version(name).map(|_| ()).ok_or_else(|| missing(name)),
-            Precondition::AssetAbsent(name) if self.live_version(name).is_some() => {
-                Err(StoreError::Exists { what: name.to_string() })
-            }
+            Precondition::AssetAbsent(name) if self.live_version(name).is_some() => Err(StoreError::Exists { what: name.to_string() }),
             Precondition::AssetAbsent(_) => Ok(()),
-            Precondition::AssetVersion(name, expected) => {
-                agree(name, *expected, self.live_version(name).ok_or_else(|| missing(name))?)
-            }
+            Precondition::AssetVersion(name, expected) => agree(name, *expected, self.live_version(name).ok_or_else(|| missing(name))?),
             Precondition::Revision(expected) => agree(&"the catalogue", *expected, self.revision),
             Precondition::KeyIs { space, key, value } => match self.keys.get(&(space.clone(), key.clone())) {
                 Some(actual) if actual == value => Ok(()),
@@ -99,9 +93,7 @@ impl State {
     fn op(&mut self, op: &Op, undo: &mut Vec<Undo>) -> Result<Outcome, StoreError> {
         match op {
             Op::CreateRun { row, first } => self.create_run(row, first, undo),
-            Op::Append { run, expected, batch, summary, fence } => {
-                self.append(run, *expected, batch, summary.as_ref(), fence, undo)
-            }
+            Op::Append { run, expected, batch, summary, fence } => self.append(run, *expected, batch, summary.as_ref(), fence, undo),
             Op::ClaimRun { run, from, to } => self.set_owner(run, from.as_ref(), Some(to), undo),
             Op::ReleaseRun { run, owner } => self.set_owner(run, Some(owner), None, undo),
             Op::ClaimKey { space, key, value } => {
@@ -179,13 +171,7 @@ impl State {
         Ok(Outcome::Appended { batches: expected + 1 })
     }
 
-    fn set_owner(
-        &mut self,
-        id: &RunId,
-        from: Option<&OwnerId>,
-        to: Option<&OwnerId>,
-        undo: &mut Vec<Undo>,
-    ) -> Result<Outcome, StoreError> {
+    fn set_owner(&mut self, id: &RunId, from: Option<&OwnerId>, to: Option<&OwnerId>, undo: &mut Vec<Undo>) -> Result<Outcome, StoreError> {
         let run = self.runs.get_mut(id).ok_or_else(|| missing(&format!("run {id}")))?;
         fenced(&run.row, from)?;
         let before = std::mem::replace(&mut run.row.owner, to.cloned());
@@ -198,15 +184,7 @@ impl State {
         Ok(Outcome::Done)
     }
 
-    fn put_asset(
-        &mut self,
-        name: &AssetName,
-        body: &[u8],
-        hash: Hash,
-        refs: &[AssetName],
-        at: Millis,
-        undo: &mut Vec<Undo>,
-    ) -> Outcome {
+    fn put_asset(&mut self, name: &AssetName, body: &[u8], hash: Hash, refs: &[AssetName], at: Millis, undo: &mut Vec<Undo>) -> Outcome {
         let newest = self.assets.get(name).and_then(|history| history.iter().filter_map(|entry| entry.version).max());
         let version = newest.unwrap_or(0) + 1;
         let revision = self.record(name, Entry { revision: 0, version: Some(version), at, hash, body: body.to_vec() }, undo);

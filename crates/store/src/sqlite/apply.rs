@@ -122,14 +122,7 @@ fn fenced(run: &RunId, state: &Known, claimed: Option<&OwnerId>) -> Result<(), S
     Err(StoreError::Fenced { run: run.to_string(), owner: state.owner.clone() })
 }
 
-fn append(
-    conn: &Connection,
-    known: &mut KnownRuns,
-    run: &RunId,
-    expected: u64,
-    batch: &EncodedBatch,
-    summary: Option<&Summary>,
-) -> Result<Outcome, Stop> {
+fn append(conn: &Connection, known: &mut KnownRuns, run: &RunId, expected: u64, batch: &EncodedBatch, summary: Option<&Summary>) -> Result<Outcome, Stop> {
     let state = known.get(conn, run)?;
     let actual = state.batches;
     if actual != expected {
@@ -148,24 +141,28 @@ fn append(
 }
 
 fn insert_batch(conn: &Connection, key: i64, number: u64, batch: &EncodedBatch) -> Result<(), Stop> {
-    conn.prepare_cached("INSERT INTO journal (run, number, events, body) VALUES (?1, ?2, ?3, ?4)")?
-        .execute(params![key, int(number), batch.events, batch.body])?;
+    conn.prepare_cached("INSERT INTO journal (run, number, events, body) VALUES (?1, ?2, ?3, ?4)")?.execute(params![
+        key,
+        int(number),
+        batch.events,
+        batch.body
+    ])?;
     Ok(())
 }
 
 fn summarise(conn: &Connection, key: i64, summary: &Summary) -> Result<(), Stop> {
-    conn.prepare_cached("UPDATE runs SET status = ?2, wake_at = ?3, error_class = ?4, error_code = ?5, ended_at = ?6 WHERE key = ?1")?
-        .execute(params![key, summary.status, summary.wake_at, summary.error_class, summary.error_code, summary.ended_at])?;
+    conn.prepare_cached("UPDATE runs SET status = ?2, wake_at = ?3, error_class = ?4, error_code = ?5, ended_at = ?6 WHERE key = ?1")?.execute(params![
+        key,
+        summary.status,
+        summary.wake_at,
+        summary.error_class,
+        summary.error_code,
+        summary.ended_at
+    ])?;
     Ok(())
 }
 
-fn set_owner(
-    conn: &Connection,
-    known: &mut KnownRuns,
-    run: &RunId,
-    from: Option<&OwnerId>,
-    to: Option<&OwnerId>,
-) -> Result<Outcome, Stop> {
+fn set_owner(conn: &Connection, known: &mut KnownRuns, run: &RunId, from: Option<&OwnerId>, to: Option<&OwnerId>) -> Result<Outcome, Stop> {
     let state = known.get(conn, run)?;
     fenced(run, state, from)?;
     conn.prepare_cached("UPDATE runs SET owner = ?2 WHERE key = ?1")?.execute(params![state.key, to.map(OwnerId::as_str)])?;
@@ -175,9 +172,7 @@ fn set_owner(
 
 /// The value of a claimed key.
 pub(super) fn key_value(conn: &Connection, space: &str, key: &str) -> rusqlite::Result<Option<Vec<u8>>> {
-    conn.prepare_cached("SELECT value FROM keys WHERE space = ?1 AND key = ?2")?
-        .query_row([space, key], |row| row.get(0))
-        .optional()
+    conn.prepare_cached("SELECT value FROM keys WHERE space = ?1 AND key = ?2")?.query_row([space, key], |row| row.get(0)).optional()
 }
 
 fn claim_key(conn: &Connection, space: &str, key: &str, value: &[u8]) -> Result<Outcome, Stop> {
@@ -189,7 +184,6 @@ fn claim_key(conn: &Connection, space: &str, key: &str, value: &[u8]) -> Result<
 }
 
 fn put_blob(conn: &Connection, hash: &Hash, bytes: &[u8]) -> Result<Outcome, Stop> {
-    conn.prepare_cached("INSERT INTO blobs (hash, bytes) VALUES (?1, ?2) ON CONFLICT DO NOTHING")?
-        .execute(params![hash.as_bytes().as_slice(), bytes])?;
+    conn.prepare_cached("INSERT INTO blobs (hash, bytes) VALUES (?1, ?2) ON CONFLICT DO NOTHING")?.execute(params![hash.as_bytes().as_slice(), bytes])?;
     Ok(Outcome::Done)
 }

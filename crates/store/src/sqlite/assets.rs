@@ -23,21 +23,18 @@ pub(super) fn revision(conn: &Connection) -> rusqlite::Result<u64> {
 }
 
 /// Adds a version and its references.
-pub(super) fn put(
-    conn: &Connection,
-    name: &AssetName,
-    body: &[u8],
-    hash: &Hash,
-    refs: &[AssetName],
-    at: Millis,
-) -> Result<Outcome, Stop> {
-    let newest: Option<i64> = conn
-        .prepare_cached("SELECT max(version) FROM assets WHERE kind = ?1 AND name = ?2")?
-        .query_row([&name.kind, &name.name], |row| row.get(0))?;
+pub(super) fn put(conn: &Connection, name: &AssetName, body: &[u8], hash: &Hash, refs: &[AssetName], at: Millis) -> Result<Outcome, Stop> {
+    let newest: Option<i64> =
+        conn.prepare_cached("SELECT max(version) FROM assets WHERE kind = ?1 AND name = ?2")?.query_row([&name.kind, &name.name], |row| row.get(0))?;
     let version = newest.unwrap_or(0) + 1;
-    let revision = conn
-        .prepare_cached("INSERT INTO assets (kind, name, version, at, hash, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?
-        .insert(params![name.kind, name.name, version, at, hash.as_bytes().as_slice(), body])?;
+    let revision = conn.prepare_cached("INSERT INTO assets (kind, name, version, at, hash, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?.insert(params![
+        name.kind,
+        name.name,
+        version,
+        at,
+        hash.as_bytes().as_slice(),
+        body
+    ])?;
     insert_refs(conn, name, version, refs)?;
     Ok(Outcome::AssetPut { version: version.unsigned_abs(), revision: revision.unsigned_abs() })
 }
@@ -50,9 +47,7 @@ pub(super) fn delete(conn: &Connection, name: &AssetName, at: Millis) -> Result<
     if !by.is_empty() {
         return Err(StoreError::Referenced { asset: name.clone(), by }.into());
     }
-    let revision = conn
-        .prepare_cached("INSERT INTO assets (kind, name, at) VALUES (?1, ?2, ?3)")?
-        .insert(params![name.kind, name.name, at])?;
+    let revision = conn.prepare_cached("INSERT INTO assets (kind, name, at) VALUES (?1, ?2, ?3)")?.insert(params![name.kind, name.name, at])?;
     conn.prepare_cached("DELETE FROM refs WHERE from_kind = ?1 AND from_name = ?2")?.execute([&name.kind, &name.name])?;
     Ok(Outcome::AssetDeleted { revision: revision.unsigned_abs() })
 }
@@ -63,16 +58,18 @@ pub(super) fn set_refs(conn: &Connection, from: &AssetName, version: u64, to: &[
     if version == 0 || version > newest {
         return Err(missing(&format!("version {version} of {from}")).into());
     }
-    conn.prepare_cached("DELETE FROM refs WHERE from_kind = ?1 AND from_name = ?2 AND from_version = ?3")?
-        .execute(params![from.kind, from.name, int(version)])?;
+    conn.prepare_cached("DELETE FROM refs WHERE from_kind = ?1 AND from_name = ?2 AND from_version = ?3")?.execute(params![
+        from.kind,
+        from.name,
+        int(version)
+    ])?;
     insert_refs(conn, from, int(version), to)?;
     Ok(Outcome::Done)
 }
 
 fn insert_refs(conn: &Connection, from: &AssetName, version: i64, to: &[AssetName]) -> rusqlite::Result<()> {
-    let mut insert = conn.prepare_cached(
-        "INSERT INTO refs (to_kind, to_name, from_kind, from_name, from_version) VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT DO NOTHING",
-    )?;
+    let mut insert =
+        conn.prepare_cached("INSERT INTO refs (to_kind, to_name, from_kind, from_name, from_version) VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT DO NOTHING")?;
     for target in to {
         insert.execute(params![target.kind, target.name, from.kind, from.name, version])?;
     }
@@ -125,9 +122,7 @@ pub(super) fn list(conn: &Connection, kind: Option<&str>, revision: Option<u64>)
 
 /// Every version ever.
 pub(super) fn versions(conn: &Connection, name: &AssetName) -> rusqlite::Result<Vec<AssetInfo>> {
-    conn.prepare_cached(&format!(
-        "SELECT {INFO} FROM assets WHERE kind = ?1 AND name = ?2 AND version IS NOT NULL ORDER BY version"
-    ))?
-    .query_map([&name.kind, &name.name], info)?
-    .collect()
+    conn.prepare_cached(&format!("SELECT {INFO} FROM assets WHERE kind = ?1 AND name = ?2 AND version IS NOT NULL ORDER BY version"))?
+        .query_map([&name.kind, &name.name], info)?
+        .collect()
 }

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OpenFlags};
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{Access, FlockOperation, access, flock};
 
 use super::fault::explain;
 use super::schema;
@@ -37,6 +37,9 @@ impl Home {
     pub fn open_writer(&self) -> Result<Connection, StoreError> {
         make_dir(&self.owners)?;
         touch(&self.db)?;
+        for path in [&self.dir, &self.owners, &self.db] {
+            access(path, Access::WRITE_OK).map_err(|error| io(path, &error.into()))?;
+        }
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let mut conn = self.configure(Connection::open_with_flags(&self.db, flags))?;
         self.check_writable(&conn)?;
@@ -55,13 +58,28 @@ impl Home {
     }
 
     fn configure(&self, opened: rusqlite::Result<Connection>) -> Result<Connection, StoreError> {
-        let set = |conn: &Connection| {
-            conn.busy_timeout(self.busy_timeout)?;
+        let set = |conn: &mut Connection| {
+            self.wait_at_most(conn, self.busy_timeout)?;
             conn.set_prepared_statement_cache_capacity(64);
             // The writer checkpoints after it has answered, not within a commit. Sorting needs no files.
-            conn.execute_batch("PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=0; PRAGMA temp_store=MEMORY")
+            conn.execute_batch("PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=0; PRAGMA journal_size_limit=67108864; PRAGMA temp_store=MEMORY")
         };
-        opened.and_then(|conn| set(&conn).map(|()| conn)).map_err(|error| self.explain(&error))
+        opened.and_then(|mut conn| set(&mut conn).map(|()| conn)).map_err(|error| self.explain(&error))
+    }
+
+    /// Waits for other processes' locks in small steps: SQLite's own handler sleeps up to 0.1 s at a time, and a process
+    /// that commits batch upon batch leaves only short gaps.
+    pub fn wait_at_most(&self, conn: &mut Connection, limit: Duration) -> rusqlite::Result<()> {
+        let mut since = Instant::now();
+        conn.busy_handler(Some(move |attempt| {
+            if attempt == 0 {
+                since = Instant::now();
+            }
+            // Processes that started to wait together should not go on in step.
+            let step = Duration::from_micros(100 + u64::from(since.elapsed().subsec_nanos()) % 150);
+            thread::sleep(if attempt < 1_000 { step } else { step * 10 });
+            since.elapsed() < limit
+        }))
     }
 
     /// SQLite falls back to reading where it may not write; the store does not.
@@ -157,6 +175,8 @@ fn make_dir(dir: &Path) -> Result<(), StoreError> {
 }
 
 /// SQLite would make the file readable by all; its companions inherit the mode of this one.
+///
+/// A file that is there is not opened: closing it again would drop the locks that another store of this process has on it.
 fn touch(db: &Path) -> Result<(), StoreError> {
     match OpenOptions::new().write(true).create_new(true).mode(0o600).open(db) {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(io(db, &error)),

@@ -66,13 +66,11 @@ impl KnownRuns {
 }
 
 fn load(conn: &Connection, run: &RunId) -> rusqlite::Result<Option<Known>> {
-    conn.prepare_cached(
-        "SELECT key, owner, (SELECT max(number) + 1 FROM journal WHERE run = key) FROM runs WHERE id = ?1",
-    )?
-    .query_row([run.as_str()], |row| {
-        let batches: i64 = row.get(2)?;
-        let owner: Option<String> = row.get(1)?;
-        Ok(Known { key: row.get(0)?, batches: batches.unsigned_abs(), owner: owner.map(OwnerId::from) })
-    })
-    .optional()
+    conn.prepare_cached("SELECT key, owner, (SELECT max(number) + 1 FROM journal WHERE run = key) FROM runs WHERE id = ?1")?
+        .query_row([run.as_str()], |row| {
+            let batches: i64 = row.get(2)?;
+            let owner: Option<String> = row.get(1)?;
+            Ok(Known { key: row.get(0)?, batches: batches.unsigned_abs(), owner: owner.map(OwnerId::from) })
+        })
+        .optional()
 }

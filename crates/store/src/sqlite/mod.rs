@@ -25,10 +25,7 @@ use self::owners::Owners;
 use self::pool::Pool;
 use self::queue::{Bounds, Queue};
 use self::writer::Writer;
-use crate::{
-    Asset, AssetInfo, AssetName, At, Done, EncodedBatch, Hash, Lease, OwnerId, Receipt, RunFilter, RunId, RunRow, Store,
-    StoreError, Unit,
-};
+use crate::{Asset, AssetInfo, AssetName, At, Done, EncodedBatch, Hash, Lease, OwnerId, Receipt, RunFilter, RunId, RunRow, Store, StoreError, Unit};
 
 /// How a store waits and batches. The defaults are right unless a test wants to see the limits.
 #[derive(Clone, Copy, Debug)]
@@ -47,13 +44,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self {
-            busy_timeout: Duration::from_secs(10),
-            queued_units: 10_000,
-            queued_bytes: 64 << 20,
-            batch_units: 512,
-            batch_bytes: 8 << 20,
-        }
+        Self { busy_timeout: Duration::from_secs(10), queued_units: 10_000, queued_bytes: 64 << 20, batch_units: 512, batch_bytes: 8 << 20 }
     }
 }
 
@@ -83,10 +74,7 @@ impl SqliteStore {
             batch_bytes: options.batch_bytes,
         }));
         let writer = Writer::new(conn, home.clone(), Arc::clone(&queue)).map_err(|error| home.explain(&error))?;
-        let thread = thread::Builder::new()
-            .name("viat-store".to_owned())
-            .spawn(move || writer.run())
-            .map_err(|error| io(&home.db, &error))?;
+        let thread = thread::Builder::new().name("viat-store".to_owned()).spawn(move || writer.run()).map_err(|error| io(&home.db, &error))?;
         let owners = Owners::new(home.owners.clone());
         Ok(Self { pool: Pool::new(home.clone()), home, owners, queue, writer: Mutex::new(Some(thread)) })
     }
@@ -185,9 +173,7 @@ impl Store for SqliteStore {
 
     fn blob(&self, hash: &Hash) -> Result<Option<Vec<u8>>, StoreError> {
         let found: Option<Vec<u8>> = self.pool.read(|conn| {
-            conn.prepare_cached("SELECT bytes FROM blobs WHERE hash = ?1")?
-                .query_row([hash.as_bytes().as_slice()], |row| row.get(0))
-                .optional()
+            conn.prepare_cached("SELECT bytes FROM blobs WHERE hash = ?1")?.query_row([hash.as_bytes().as_slice()], |row| row.get(0)).optional()
         })?;
         if found.as_ref().is_some_and(|bytes| Hash::of(bytes) != *hash) {
             let (path, detail) = (self.home.db.display().to_string(), format!("the bytes of blob {hash} have another hash"));

@@ -6,8 +6,7 @@ use viat_engine::journal::Millis;
 use super::apply::int;
 use crate::{EncodedBatch, OwnerId, RunFilter, RunId, RunRow, Summary};
 
-const ROW: &str =
-    "id, workflow, version, revision, owner, created_at, status, wake_at, error_class, error_code, ended_at";
+const ROW: &str = "id, workflow, version, revision, owner, created_at, status, wake_at, error_class, error_code, ended_at";
 
 fn row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
     Ok(RunRow {
@@ -17,13 +16,7 @@ fn row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
         revision: row.get::<_, i64>(3)?.unsigned_abs(),
         owner: row.get::<_, Option<String>>(4)?.map(OwnerId::from),
         created_at: row.get(5)?,
-        summary: Summary {
-            status: row.get(6)?,
-            wake_at: row.get(7)?,
-            error_class: row.get(8)?,
-            error_code: row.get(9)?,
-            ended_at: row.get(10)?,
-        },
+        summary: Summary { status: row.get(6)?, wake_at: row.get(7)?, error_class: row.get(8)?, error_code: row.get(9)?, ended_at: row.get(10)? },
     })
 }
 
@@ -87,11 +80,9 @@ pub(super) fn unfinished(conn: &Connection, owner: Option<&OwnerId>, count: usiz
 }
 
 pub(super) fn due(conn: &Connection, owner: &OwnerId, now: Millis, count: usize) -> rusqlite::Result<Vec<RunRow>> {
-    conn.prepare_cached(&format!(
-        "SELECT {ROW} FROM runs WHERE owner = ?1 AND ended_at IS NULL AND wake_at <= ?2 ORDER BY wake_at, key LIMIT ?3"
-    ))?
-    .query_map(params![owner.as_str(), now, limit(count)], row)?
-    .collect()
+    conn.prepare_cached(&format!("SELECT {ROW} FROM runs WHERE owner = ?1 AND ended_at IS NULL AND wake_at <= ?2 ORDER BY wake_at, key LIMIT ?3"))?
+        .query_map(params![owner.as_str(), now, limit(count)], row)?
+        .collect()
 }
 
 pub(super) fn next_wake(conn: &Connection, owner: &OwnerId) -> rusqlite::Result<Option<Millis>> {

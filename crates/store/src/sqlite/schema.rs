@@ -13,7 +13,8 @@ pub(super) const APPLICATION_ID: i64 = 0x7669_6174;
 /// - `journal` is in the order of arrival, so that the batches of many runs that share one fsync also share pages:
 ///   clustered by run, each of 256 busy runs would dirty a page of its own. Its index finds a run's batches and is what
 ///   makes two writers of the same number collide.
-/// - `runs.ended_at IS NULL` marks what has to be taken over when its owner dies.
+/// - `runs.ended_at IS NULL` marks what has to be taken over when its owner dies; one index finds those and the due ones,
+///   because each index is a page more in the log for every batch that creates or ends a run.
 /// - A tombstone is an `assets` row without a version; the row id is the catalogue revision.
 /// - `refs` holds only the references of live assets.
 ///
@@ -35,8 +36,7 @@ CREATE TABLE runs (
 );
 CREATE INDEX runs_status ON runs (status, key);
 CREATE INDEX runs_workflow ON runs (workflow, key);
-CREATE INDEX runs_open ON runs (owner, key) WHERE ended_at IS NULL;
-CREATE INDEX runs_wake ON runs (owner, wake_at) WHERE ended_at IS NULL AND wake_at IS NOT NULL;
+CREATE INDEX runs_open ON runs (owner, wake_at) WHERE ended_at IS NULL;
 
 CREATE TABLE journal (
   position INTEGER PRIMARY KEY,

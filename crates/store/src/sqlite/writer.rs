@@ -3,6 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
 
 use rusqlite::Connection;
 
@@ -14,11 +15,17 @@ use super::queue::{Job, Queue};
 use crate::contract::Done;
 use crate::{Receipt, StoreError};
 
-/// Pages in the write-ahead log from which an idle writer copies them into the database.
+/// Pages new in the write-ahead log from which an idle writer copies them into the database.
 const IDLE_CHECKPOINT_PAGES: i64 = 1_000;
 
 /// Pages from which it does so between two batches. With 4 KiB pages the log stays around 16 MiB.
 const BUSY_CHECKPOINT_PAGES: i64 = 4_000;
+
+/// Pages from which it insists that the log begins anew, as other processes that write or read all the time may prevent.
+const INSIST_PAGES: i64 = 32_000;
+
+/// How long it insists: appends wait meanwhile.
+const INSIST_FOR: Duration = Duration::from_millis(500);
 
 type Answer = Result<Receipt, StoreError>;
 
@@ -28,7 +35,10 @@ pub(super) struct Writer {
     home: Home,
     queue: Arc<Queue>,
     known: KnownRuns,
+    /// How long the log is, as of our last commit.
     log_pages: Arc<AtomicI64>,
+    /// How much of it is in the database already.
+    copied_pages: i64,
 }
 
 /// However the writer ends, nobody waits for it in vain.
@@ -48,7 +58,7 @@ impl Writer {
             seen.store(i64::from(pages), Ordering::Relaxed);
             Ok(())
         }))?;
-        Ok(Self { conn, home, queue, known: KnownRuns::default(), log_pages })
+        Ok(Self { conn, home, queue, known: KnownRuns::default(), log_pages, copied_pages: 0 })
     }
 
     /// Runs until the queue is closed and empty.
@@ -95,14 +105,24 @@ impl Writer {
     }
 
     /// Copies the log into the database when it is due, after everybody has been answered.
-    fn checkpoint(&self) {
+    ///
+    /// A failure (a full disk) loses nothing: the log is what is durable, and the next batches try again.
+    fn checkpoint(&mut self) {
         let pages = self.log_pages.load(Ordering::Relaxed);
-        let due = pages >= BUSY_CHECKPOINT_PAGES || (pages >= IDLE_CHECKPOINT_PAGES && self.queue.is_idle());
-        if due {
-            // PASSIVE waits for nobody. A failure (a full disk) loses nothing: the log is what is durable, and the
-            // next batch tries again.
-            let _ = self.conn.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
-            self.log_pages.store(0, Ordering::Relaxed);
+        if pages < self.copied_pages {
+            // It began anew.
+            self.copied_pages = 0;
         }
+        let new = pages - self.copied_pages;
+        if new < BUSY_CHECKPOINT_PAGES && (new < IDLE_CHECKPOINT_PAGES || !self.queue.is_idle()) {
+            return;
+        }
+        // PASSIVE waits for nobody.
+        let mode = if pages >= INSIST_PAGES { "RESTART" } else { "PASSIVE" };
+        let _ = self.home.wait_at_most(&mut self.conn, INSIST_FOR);
+        let _ = self.conn.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |_| Ok(()));
+        let _ = self.home.wait_at_most(&mut self.conn, self.home.busy_timeout);
+        // Also when not all of it was copied: trying again after each batch would cost more than a longer log.
+        self.copied_pages = pages;
     }
 }
