@@ -21,6 +21,12 @@ class Channel:
         self.fd, self.rest, self.lock = fd, b"", threading.RLock()
 
     def receive(self):
+        try:
+            return self.read_frame()
+        except OSError:  # the script closed or replaced the descriptor: there is nobody to tell
+            os._exit(70)
+
+    def read_frame(self):
         data = self.rest or os.read(self.fd, 1 << 16)
         while True:
             if len(data) >= 4:
@@ -49,11 +55,14 @@ class Channel:
 
     def send(self, kind, data):
         frame = (len(data) + 1).to_bytes(4, "little") + kind + data
-        sent = os.write(self.fd, frame)
-        if sent < len(frame):
-            view = memoryview(frame)
-            while sent < len(frame):
-                sent += os.write(self.fd, view[sent:sent + (1 << 20)])
+        try:
+            sent = os.write(self.fd, frame)
+            if sent < len(frame):
+                view = memoryview(frame)
+                while sent < len(frame):
+                    sent += os.write(self.fd, view[sent:sent + (1 << 20)])
+        except OSError:
+            os._exit(70)
 
 
 class Bridge:
@@ -128,13 +137,17 @@ class Source:
         return self.source
 
 
-def write_traceback(error):
+def write_traceback(error, file):
     """The traceback from the script's own frames on, into the log."""
     try:
         import traceback
-        frames = error.__traceback__
-        while frames is not None and frames.tb_frame.f_code.co_filename in OWN_FILES:
+        frames = first = error.__traceback__
+        while frames is not None and frames.tb_frame.f_code.co_filename != file:
             frames = frames.tb_next
+        if frames is None:  # raised before any line of the script ran
+            frames = first
+            while frames is not None and frames.tb_frame.f_code.co_filename in OWN_FILES:
+                frames = frames.tb_next
         traceback.print_exception(type(error), error, frames, file=sys.stderr)
     except BaseException:
         pass
@@ -222,7 +235,7 @@ class Worker:
         """A forked child that came back here must not speak for its parent."""
         if os.getpid() != PID:
             if error is not None:
-                write_traceback(error)
+                write_traceback(error, f"{self.name}.py")
             flush()
             os._exit(0 if error is None else 1)
 
@@ -238,11 +251,11 @@ class Worker:
             return fault("user", clean(error.code), clean(error.message), status=error.status, extra=extra)
         if isinstance(error, viat.TransportError):
             wait = error.retry_after_ms
-            write_traceback(error)
+            write_traceback(error, f"{self.name}.py")
             return fault("transport", "transport", clean(error.message), retry_after_ms=None if wait is None else int(wait))
         if isinstance(error, viat.ResourceError):
             return fault("resource", "resource", text_of(error))
-        write_traceback(error)
+        write_traceback(error, f"{self.name}.py")
         return fault("exception", clean(type(error).__name__), text_of(error))
 
     def run(self, args):

@@ -220,31 +220,45 @@ impl Pools {
 
     /// The worker's attempt is over, or it was not used.
     pub(crate) fn take_back(&self, code: &Arc<ScriptCode>, worker: Box<Worker>, fate: Fate) {
-        if fate == Fate::Keep && worker.loaded {
-            let full = worker.calls >= self.recycle_after(code);
-            if !full {
-                return self.hand_on(code, worker, false);
+        match fate {
+            Fate::Keep if worker.loaded => self.keep(code, worker),
+            Fate::Keep => self.retire(code, worker),
+            Fate::Dead | Fate::Replace => {
+                let mut todo = Todo::default();
+                let mut roster = self.roster();
+                roster.forget(code, Some(&worker.tree.marker));
+                roster.start_needed(self.shared.config.max_workers, &mut todo);
+                drop(roster);
+                drop(worker);
+                self.act(todo);
+                if fate == Fate::Replace {
+                    self.prewarm(code);
+                }
+                self.shared.changed.notify_waiters();
             }
-            self.retire(code, worker);
-        } else if fate == Fate::Keep {
-            return self.retire(code, worker);
-        } else {
-            let mut todo = Todo::default();
-            let mut roster = self.roster();
-            roster.forget(code, Some(&worker.tree.marker));
-            roster.start_needed(self.shared.config.max_workers, &mut todo);
-            drop(roster);
-            drop(worker);
-            self.act(todo);
         }
-        if fate != Fate::Dead {
-            self.prewarm(code);
-        }
-        self.shared.changed.notify_waiters();
     }
 
-    fn recycle_after(&self, code: &Arc<ScriptCode>) -> u64 {
-        self.roster().pool(code, &self.shared.config.pool).config.recycle_after
+    /// A worker that has served its calls stays until its successor is there, so that no call finds none.
+    fn keep(&self, code: &Arc<ScriptCode>, mut worker: Box<Worker>) {
+        let mut todo = Todo::default();
+        let mut roster = self.roster();
+        let pool = roster.pool(code, &self.shared.config.pool);
+        let limit = pool.config.recycle_after;
+        if worker.calls >= limit {
+            let relieved = pool.idle.iter().any(|other| other.calls < limit) || (worker.succeeded && pool.spawning == 0);
+            if relieved {
+                drop(roster);
+                return self.retire(code, worker);
+            }
+            if !worker.succeeded {
+                worker.succeeded = true;
+                roster.claim_successor(code, &mut todo);
+            }
+        }
+        drop(roster);
+        self.act(todo);
+        self.hand_on(code, worker, false);
     }
 
     /// Gives the worker to who waits longest, or lets it rest.
@@ -268,7 +282,14 @@ impl Pools {
             }
             let Some(waiter) = roster.pool(code, &self.shared.config.pool).waiting.pop_front() else {
                 worker.idle_since = Instant::now();
-                roster.pool(code, &self.shared.config.pool).idle.push(worker);
+                let pool = roster.pool(code, &self.shared.config.pool);
+                let relieved = pool.idle.iter().position(|other| is_new && other.succeeded).map(|at| pool.idle.remove(at));
+                pool.idle.push(worker);
+                if let Some(old) = relieved {
+                    roster.forget(code, Some(&old.tree.marker));
+                    roster.dying += 1;
+                    todo.kill.push(old);
+                }
                 if roster.total >= cap {
                     roster.start_needed(cap, &mut todo);
                 }

@@ -121,6 +121,17 @@ impl Roster {
         true
     }
 
+    /// Claims a place for the successor of a worker that has served its calls; the bounds are passed by one meanwhile.
+    pub(crate) fn claim_successor(&mut self, code: &Arc<ScriptCode>, todo: &mut Todo) {
+        let Some(pool) = self.pools.get_mut(&Key(Arc::clone(code))) else { return };
+        if !self.closed && pool.spawning == 0 {
+            pool.live += 1;
+            pool.spawning += 1;
+            self.total += 1;
+            todo.start.push(Arc::clone(code));
+        }
+    }
+
     fn evict(&mut self, not: &Key, todo: &mut Todo) -> bool {
         let oldest = |pool: &Pool| pool.idle.first().map(|worker| worker.idle_since);
         let victim = self

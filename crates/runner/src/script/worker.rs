@@ -44,6 +44,8 @@ pub(crate) struct Worker {
     /// Written while the script was loaded; it belongs to the first attempt's log.
     pub(crate) early_log: Option<LogBuffer>,
     pub(crate) calls: u64,
+    /// It has served its calls, and another worker has been started to take its place.
+    pub(crate) succeeded: bool,
     pub(crate) idle_since: Instant,
 }
 
@@ -99,6 +101,7 @@ impl Worker {
                 loaded: false,
                 early_log: None,
                 calls: 0,
+                succeeded: false,
                 idle_since: Instant::now(),
             }),
             Err(error) => {
