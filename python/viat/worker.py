@@ -3,22 +3,21 @@
 A frame is a little-endian u32 length, one byte of kind, and that many bytes less one of JSON.
 """
 
-import json
 import os
 import sys
-import threading
+from _thread import RLock, allocate_lock, start_new_thread
 
 OWN_FILES = frozenset(("<viat worker>", "<viat>", "<viat arguments>", "<viat output>", "<string>"))
 MESSAGE_LIMIT = 10_000
 PID = os.getpid()
-from_json = json.JSONDecoder().decode
+from_json, to_json = modules["codec"].from_json, modules["codec"].to_json  # the loader's: modules by name
 
 
 class Channel:
     """The protocol socket; a call, its acknowledgements and its result pass one at a time."""
 
     def __init__(self, fd):
-        self.fd, self.rest, self.lock = fd, b"", threading.RLock()
+        self.fd, self.rest, self.lock = fd, b"", RLock()
 
     def receive(self):
         try:
@@ -105,7 +104,7 @@ class Bridge:
     def progress(self, fraction, note):
         self.must_be_running("progress")
         with self.channel.lock:
-            self.channel.send(b"p", json.dumps({"fraction": fraction, "note": clean(note)}).encode())
+            self.channel.send(b"p", to_json({"fraction": fraction, "note": clean(note)}).encode())
 
     def log(self, text):
         print(text, file=sys.stderr)
@@ -170,10 +169,12 @@ class LateSite:
             return importlib.util.find_spec(name)
 
     def __init__(self):
-        import site
-        self.site, self.loaded, self.missing = site, False, self.Missing(self)
-        for name in ("setquit", "setcopyright", "sethelper"):
-            getattr(site, name, lambda: None)()
+        import _sitebuiltins
+        import builtins
+        self.loaded, self.missing = False, self.Missing(self)
+        builtins.quit = _sitebuiltins.Quitter("quit", "Ctrl-D (i.e. EOF)")
+        builtins.exit = _sitebuiltins.Quitter("exit", "Ctrl-D (i.e. EOF)")
+        builtins.help = _sitebuiltins._Helper()
         sys.meta_path.insert(0, self)
         sys.meta_path.append(self.missing)
 
@@ -189,15 +190,16 @@ class LateSite:
         for finder in (self, self.missing):
             if finder in sys.meta_path:
                 sys.meta_path.remove(finder)
-        self.site.main()
+        import site
+        site.main()
         return True
 
 
 class Worker:
     """The script, loaded once, and what one attempt after the other does with it."""
 
-    def __init__(self, init, modules, protocol, cancel):
-        self.name, self.limit = init["name"], init["value_limit"]
+    def __init__(self, name, limit, protocol, cancel):
+        self.name, self.limit, self.turn = name, limit, allocate_lock()
         self.viat, self.output, self.arguments = modules["viat"], modules["output"], modules["arguments"]
         self.channel, self.cancel_fd, self.attempt = Channel(protocol), cancel, None
         self.main = self.bind = self.broken = None
@@ -285,7 +287,7 @@ class Worker:
             return b"x", self.failure(error)
 
     def serve(self):
-        channel, context, cancelled = self.channel, self.viat.context, self.viat.cancel_event
+        channel, context, viat, turn = self.channel, self.viat.context, self.viat, self.turn
         while True:
             kind, data = channel.receive()
             call = from_json(data.decode())
@@ -295,10 +297,11 @@ class Worker:
             kind, data = self.run(call["args"])
             del call
             flush()
-            with channel.lock:
+            with turn:
                 self.attempt = None
-                if cancelled.is_set():
-                    cancelled.clear()
+                if viat._stopping:
+                    viat._signal(False)
+            with channel.lock:
                 channel.send(kind, data)
             del data
 
@@ -314,11 +317,9 @@ class Worker:
                 os.kill(PID, 9)
             *lines, buffer = (buffer + more).split(b"\n")
             for line in lines:
-                attempt = self.attempt
-                if attempt is not None and line.decode() == attempt:
-                    self.viat.cancel_event.set()
-                    if self.attempt != attempt:
-                        self.viat.cancel_event.clear()
+                with self.turn:  # a signal that comes late must not hit the next attempt
+                    if self.attempt is not None and line.decode() == self.attempt:
+                        self.viat._signal(True)
 
 
 async def wait_for(value):
@@ -326,7 +327,7 @@ async def wait_for(value):
 
 
 def fault(kind, code, message, **more):
-    return json.dumps({"kind": kind, "code": code, "message": message, **more}, ensure_ascii=False).encode("utf-8", "backslashreplace")
+    return to_json({"kind": kind, "code": code, "message": message, **more}).encode("utf-8", "backslashreplace")
 
 
 def flush():
@@ -337,17 +338,15 @@ def flush():
             pass
 
 
-def main(init, modules, protocol, cancel):
-    if init["late_site"]:
-        LateSite()
+def main(name, source, limit, protocol, cancel):
+    LateSite()
     sys.stdout.reconfigure(line_buffering=True, errors="backslashreplace")
-    worker = Worker(init, modules, protocol, cancel)
+    worker = Worker(name, limit, protocol, cancel)
     worker.viat._bridge = Bridge(worker)
-    threading.Thread(target=worker.listen_for_cancel, name="viat-cancel", daemon=True).start()
-    worker.load(init["source"])
+    start_new_thread(worker.listen_for_cancel, ())
+    worker.load(source)
     flush()
     import gc
-    gc.collect()
-    gc.freeze()
+    gc.freeze()  # what is loaded stays: the collector need not look at it again
     worker.channel.send(b"k", b"true" if worker.broken is None else b"false")
     worker.serve()

@@ -1,5 +1,7 @@
 //! Every way an attempt fails, each by its real cause, and what the log keeps of it.
 
+#![allow(clippy::unwrap_used)]
+
 mod support;
 
 use std::time::Duration;
@@ -11,7 +13,9 @@ use viat_runner::script::{FaultKind, Interpreter};
 #[tokio::test]
 async fn a_refusal_keeps_status_code_message_and_extra() {
     let bench = Bench::new();
-    let code = script("from viat import ViatError\ndef main():\n    raise ViatError(status=409, code='conflict', message='m ü', extra={'n': 2.0, 'z': [1], 'a': None})\n");
+    let code = script(
+        "from viat import ViatError\ndef main():\n    raise ViatError(status=409, code='conflict', message='m ü', extra={'n': 2.0, 'z': [1], 'a': None})\n",
+    );
     let report = bench.call(&code, "{}").await;
     let refusal = fault(&report, FaultKind::User);
     assert_eq!((refusal.status, refusal.code.as_str(), refusal.message.as_str()), (Some(409), "conflict", "m ü"));
@@ -99,7 +103,8 @@ async fn a_script_that_cannot_be_loaded_says_so_on_each_attempt() {
         }
     }
     let once = bench.path("once");
-    let code = script(&format!("import os\nif not os.path.exists({once:?}):\n    open({once:?}, 'w')\n    raise OSError('not yet')\ndef main():\n    return 1\n"));
+    let code =
+        script(&format!("import os\nif not os.path.exists({once:?}):\n    open({once:?}, 'w')\n    raise OSError('not yet')\ndef main():\n    return 1\n"));
     fault(&bench.call(&code, "{}").await, FaultKind::Exception);
     assert_eq!(value(&bench.call(&code, "{}").await), &json!(1), "the next attempt loads the script anew");
 }
@@ -138,7 +143,9 @@ async fn a_fork_that_comes_back_does_not_speak_for_its_parent() {
     for _ in 0..3 {
         assert_eq!(value(&bench.call(&code, "{}").await), &json!("parent"));
     }
-    let raising = script("import os, viat\ndef main():\n    pid = os.fork()\n    if pid:\n        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])\n    viat.defer('w')\n");
+    let raising = script(
+        "import os, viat\ndef main():\n    pid = os.fork()\n    if pid:\n        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])\n    viat.defer('w')\n",
+    );
     let report = bench.call(&raising, "{}").await;
     assert_eq!(value(&report), &json!(1));
     assert!(report.log.text().contains("not in a fork of it"));
@@ -175,7 +182,9 @@ def main(n):
 #[tokio::test]
 async fn a_hundred_megabytes_of_output_cost_one_megabyte() {
     let bench = Bench::new();
-    let code = script("import sys\ndef main():\n    print('first line')\n    for n in range(100):\n        sys.stdout.write('x' * (1 << 20))\n    print('\\nlast line')\n    return 'fine'\n");
+    let code = script(
+        "import sys\ndef main():\n    print('first line')\n    for n in range(100):\n        sys.stdout.write('x' * (1 << 20))\n    print('\\nlast line')\n    return 'fine'\n",
+    );
     let before = resident_kib();
     let report = bench.call(&code, "{}").await;
     assert_eq!(value(&report), &json!("fine"));
@@ -198,7 +207,9 @@ async fn closed_streams_and_stray_threads_do_no_harm() {
     for n in 0..3 {
         assert_eq!(value(&bench.call(&closing, &json!({ "n": n }).to_string()).await), &json!(n));
     }
-    let threads = script("import threading, time\ndef main(n):\n    print('own', n)\n    threading.Thread(target=lambda: (time.sleep(0.05), print('stray')), daemon=True).start()\n    return n\n");
+    let threads = script(
+        "import threading, time\ndef main(n):\n    print('own', n)\n    threading.Thread(target=lambda: (time.sleep(0.05), print('stray')), daemon=True).start()\n    return n\n",
+    );
     for n in 0..5 {
         let report = bench.call(&threads, &json!({ "n": n }).to_string()).await;
         assert_eq!(report.log.text(), format!("own {n}\n"));

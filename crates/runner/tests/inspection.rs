@@ -11,8 +11,7 @@ fn the_signature_of_main_is_read() {
     let info = inspect(&python(), source).unwrap();
     assert!(info.is_async && info.signature_known);
     assert_eq!((info.doc.as_deref(), info.returns.as_deref()), (Some("Does it."), Some("dict")));
-    let shown: Vec<_> =
-        info.parameters.iter().map(|each| (each.name.as_str(), each.annotation.as_deref(), each.default.as_deref(), each.kind)).collect();
+    let shown: Vec<_> = info.parameters.iter().map(|each| (each.name.as_str(), each.annotation.as_deref(), each.default.as_deref(), each.kind)).collect();
     assert_eq!(
         shown,
         [

@@ -117,7 +117,9 @@ async fn a_killed_guardian_does_not_save_the_tree() {
 #[tokio::test]
 async fn a_script_that_listens_ends_in_the_grace_and_keeps_its_worker() {
     let bench = Bench::new();
-    let code = script("import os, time, viat\ndef main(s=30.0):\n    if viat.cancel_event.wait(s):\n        assert viat.cancelled()\n        return ['told', os.getpid()]\n    return os.getpid()\n");
+    let code = script(
+        "import os, time, viat\ndef main(s=30.0):\n    if viat.cancel_event.wait(s):\n        assert viat.cancelled()\n        return ['told', os.getpid()]\n    return os.getpid()\n",
+    );
     let pid = value(&bench.call(&code, r#"{"s":0.0}"#).await).clone();
     let report = bench.call_within(&code, "{}", Some(Duration::from_millis(100))).await;
     fault(&report, FaultKind::Timeout);

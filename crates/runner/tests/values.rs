@@ -11,9 +11,23 @@ async fn values_pass_unchanged() {
     let bench = Bench::new();
     let code = script("def main(v):\n    return v\n");
     for text in [
-        "null", "true", "0", "-9223372036854775808", "9223372036854775807", "9007199254740993", "2.0", "-0.0", "0.1", "1e-320",
-        "123456789.12345679", "5e-324", "1.7976931348623157e308", r#""""#, r#""ünï 漢字 😀 \u0000 \n \\ \"""#,
-        r#"{"z":1,"a":{"y":[1,2.5,null,false,"x"]},"":{}}"#, "[[[]]]",
+        "null",
+        "true",
+        "0",
+        "-9223372036854775808",
+        "9223372036854775807",
+        "9007199254740993",
+        "2.0",
+        "-0.0",
+        "0.1",
+        "1e-320",
+        "123456789.12345679",
+        "5e-324",
+        "1.7976931348623157e308",
+        r#""""#,
+        r#""ünï 漢字 😀 \u0000 \n \\ \"""#,
+        r#"{"z":1,"a":{"y":[1,2.5,null,false,"x"]},"":{}}"#,
+        "[[[]]]",
     ] {
         let report = bench.call(&code, &format!(r#"{{"v":{text}}}"#)).await;
         let expected: Value = serde_json::from_str(text).unwrap();
@@ -199,7 +213,9 @@ async fn async_main_is_awaited() {
 #[tokio::test]
 async fn context_shows_the_attempt() {
     let bench = Bench::new();
-    let code = script("from viat import context\nimport viat\ndef main():\n    assert viat.context is context\n    return [context.run_id, context.workflow, context.version, context.step, context.path, context.attempt, context.idempotency_key, context.deadline]\n");
+    let code = script(
+        "from viat import context\nimport viat\ndef main():\n    assert viat.context is context\n    return [context.run_id, context.workflow, context.version, context.step, context.path, context.attempt, context.idempotency_key, context.deadline]\n",
+    );
     let report = bench.call(&code, "{}").await;
     assert_eq!(value(&report), &json!(["run-1", "w", 3, "a", "a[0]", 2, "key", null]));
 }
@@ -207,7 +223,9 @@ async fn context_shows_the_attempt() {
 #[tokio::test]
 async fn scripts_see_a_clean_environment_and_a_folder_of_their_own() {
     let bench = Bench::with(|config| config.env_allow = vec!["CARGO_PKG_NAME".into()]);
-    let code = script("import os, sys\ndef main():\n    open('here', 'w').close()\n    return [sorted(k for k in os.environ if not k.startswith('LC_')), os.getcwd(), sys.argv, __name__, os.environ.get('CARGO_PKG_NAME')]\n");
+    let code = script(
+        "import os, sys\ndef main():\n    open('here', 'w').close()\n    return [sorted(k for k in os.environ if not k.startswith('LC_')), os.getcwd(), sys.argv, __name__, os.environ.get('CARGO_PKG_NAME')]\n",
+    );
     let report = bench.call(&code, "{}").await;
     let got = value(&report);
     let allowed = ["PATH", "HOME", "LANG", "TZ", "TMPDIR", "VIAT_TREE", "CARGO_PKG_NAME"];

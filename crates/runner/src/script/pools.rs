@@ -13,7 +13,7 @@ use super::config::{PoolConfig, RunnerConfig, ScriptCode};
 use super::fault::{Fault, FaultKind};
 use super::log::LogBuffer;
 use super::reservation::Reservation;
-use super::roster::{Key, Roster, Todo, Waiter};
+use super::roster::{Handed, Key, Roster, Todo, Waiter};
 use super::worker::Worker;
 
 /// All workers of one engine; a clone is another handle on the same ones.
@@ -102,12 +102,14 @@ impl Pools {
             }
             Err(_) => hand.await, // a worker is on its way to us
         };
-        let mut reservation = handed.unwrap_or_else(|_| Err(shut_down()))?;
+        let Ok(handed) = handed else { return Err(shut_down()) };
+        let mut reservation = handed?;
         reservation.queued = asked.elapsed();
         Ok(reservation)
     }
 
-    fn join_queue(&self, code: &Arc<ScriptCode>) -> Result<(u64, oneshot::Receiver<Result<Reservation, Fault>>, Duration), Fault> {
+    #[expect(clippy::result_large_err, reason = "a refusal is rare, and the caller passes it on")]
+    fn join_queue(&self, code: &Arc<ScriptCode>) -> Result<(u64, oneshot::Receiver<Handed>, Duration), Fault> {
         let cap = self.shared.config.max_workers;
         let (hand, handed) = oneshot::channel();
         let mut todo = Todo::default();
@@ -180,8 +182,7 @@ impl Pools {
         {
             let mut roster = self.roster();
             roster.closed = true;
-            let idle: Vec<_> =
-                roster.pools.iter_mut().flat_map(|(key, pool)| pool.idle.drain(..).map(|worker| (Arc::clone(&key.0), worker))).collect();
+            let idle: Vec<_> = roster.pools.iter_mut().flat_map(|(key, pool)| pool.idle.drain(..).map(|worker| (Arc::clone(&key.0), worker))).collect();
             for (code, worker) in idle {
                 roster.forget(&code, Some(&worker.tree.marker));
                 roster.dying += 1;
@@ -219,7 +220,7 @@ impl Pools {
     }
 
     /// The worker's attempt is over, or it was not used.
-    pub(crate) fn take_back(&self, code: &Arc<ScriptCode>, worker: Box<Worker>, fate: Fate) {
+    pub(crate) fn take_back(&self, code: &Arc<ScriptCode>, worker: Worker, fate: Fate) {
         match fate {
             Fate::Keep if worker.loaded => self.keep(code, worker),
             Fate::Keep => self.retire(code, worker),
@@ -240,7 +241,7 @@ impl Pools {
     }
 
     /// A worker that has served its calls stays until its successor is there, so that no call finds none.
-    fn keep(&self, code: &Arc<ScriptCode>, mut worker: Box<Worker>) {
+    fn keep(&self, code: &Arc<ScriptCode>, mut worker: Worker) {
         let mut todo = Todo::default();
         let mut roster = self.roster();
         let pool = roster.pool(code, &self.shared.config.pool);
@@ -262,7 +263,7 @@ impl Pools {
     }
 
     /// Gives the worker to who waits longest, or lets it rest.
-    fn hand_on(&self, code: &Arc<ScriptCode>, mut worker: Box<Worker>, is_new: bool) {
+    fn hand_on(&self, code: &Arc<ScriptCode>, mut worker: Worker, is_new: bool) {
         let mut was_spawning = is_new;
         let cap = self.shared.config.max_workers;
         loop {
@@ -309,7 +310,7 @@ impl Pools {
     }
 
     /// Ends a worker in the background.
-    pub(crate) fn retire(&self, code: &Arc<ScriptCode>, worker: Box<Worker>) {
+    pub(crate) fn retire(&self, code: &Arc<ScriptCode>, worker: Worker) {
         let mut todo = Todo::default();
         let mut roster = self.roster();
         roster.forget(code, Some(&worker.tree.marker));
@@ -362,7 +363,7 @@ impl Pools {
             }
         };
         match started {
-            Ok(worker) => self.hand_on(code, Box::new(worker), true),
+            Ok(worker) => self.hand_on(code, worker, true),
             Err((fault, marker)) => self.give_up(code, fault, marker.as_deref()),
         }
         self.shared.changed.notify_waiters();

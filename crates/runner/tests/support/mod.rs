@@ -1,5 +1,5 @@
 //! What the script tests share: pools on a throw-away folder, and one attempt made from start to end.
-#![allow(dead_code)]
+#![allow(dead_code, clippy::unwrap_used)]
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -7,9 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
-use viat_runner::script::{
-    Call, Context, Fault, FaultKind, Interpreter, Language, Notice, Outcome, PoolConfig, Pools, Report, RunnerConfig, ScriptCode, Stop,
-};
+use viat_runner::script::{Call, Context, Fault, FaultKind, Interpreter, Language, Notice, Outcome, PoolConfig, Pools, Report, RunnerConfig, ScriptCode, Stop};
 
 pub struct Bench {
     pub folder: tempfile::TempDir,
@@ -66,12 +64,7 @@ impl Bench {
     }
 
     /// One attempt whose notices are answered by `answer`.
-    pub async fn call_heard(
-        &self,
-        code: &Arc<ScriptCode>,
-        args: &str,
-        answer: impl Fn(&str, &Value) -> Result<Value, String>,
-    ) -> (Report, Vec<String>) {
+    pub async fn call_heard(&self, code: &Arc<ScriptCode>, args: &str, answer: impl Fn(&str, &Value) -> Result<Value, String>) -> (Report, Vec<String>) {
         let worker = self.pools.reserve(Arc::clone(code)).await.unwrap();
         let (_keep, stop) = oneshot::channel();
         let (notices, mut said) = mpsc::unbounded_channel();
