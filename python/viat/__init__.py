@@ -3,8 +3,6 @@
 Inside a worker process this source is the module `viat`; nothing needs to be installed.
 """
 
-import threading as _threading
-
 __all__ = ["ResourceError", "TransportError", "ViatError", "cancel_event", "cancelled", "context", "defer", "log",
            "progress", "resource"]
 
@@ -81,13 +79,32 @@ class _NoBridge:
 
 
 _bridge = _NoBridge()
+_stopping = False
 context = _Context()
-cancel_event = _threading.Event()
+
+
+def __getattr__(name):
+    # made on first use: `threading` costs a third of a worker's start, and few scripts want the event
+    if name != "cancel_event":
+        raise AttributeError(f"module 'viat' has no attribute {name!r}")
+    import threading
+    event = globals().setdefault("cancel_event", threading.Event())
+    if _stopping:
+        event.set()
+    return event
+
+
+def _signal(stopping):
+    global _stopping
+    _stopping = stopping
+    event = globals().get("cancel_event")
+    if event is not None:
+        event.set() if stopping else event.clear()
 
 
 def cancelled():
     """True once the attempt has been asked to stop: its time is up or its run is cancelled."""
-    return cancel_event.is_set()
+    return _stopping
 
 
 def defer(workflow, args=None):

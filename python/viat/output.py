@@ -1,11 +1,9 @@
 """Turns what `main` returned into JSON text, or says exactly which part of it is not JSON."""
 
-import json
-
 # serde_json reads 128 levels; a value is embedded in records a few levels deep.
 MAX_DEPTH = 100
 INF = float("inf")
-to_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":")).encode
+to_json = modules["codec"].to_json  # the loader's: the worker's modules by name
 
 
 class NotJson(Exception):

@@ -3,24 +3,29 @@
 A frame is a little-endian u32 length, one byte of kind, and that many bytes less one of JSON.
 """
 
-import json
 import os
 import sys
-import threading
+from _thread import RLock, allocate_lock, start_new_thread
 
 OWN_FILES = frozenset(("<viat worker>", "<viat>", "<viat arguments>", "<viat output>", "<string>"))
 MESSAGE_LIMIT = 10_000
 PID = os.getpid()
-from_json = json.JSONDecoder().decode
+from_json, to_json = modules["codec"].from_json, modules["codec"].to_json  # the loader's: modules by name
 
 
 class Channel:
     """The protocol socket; a call, its acknowledgements and its result pass one at a time."""
 
     def __init__(self, fd):
-        self.fd, self.rest, self.lock = fd, b"", threading.RLock()
+        self.fd, self.rest, self.lock = fd, b"", RLock()
 
     def receive(self):
+        try:
+            return self.read_frame()
+        except OSError:  # the script closed or replaced the descriptor: there is nobody to tell
+            os._exit(70)
+
+    def read_frame(self):
         data = self.rest or os.read(self.fd, 1 << 16)
         while True:
             if len(data) >= 4:
@@ -49,11 +54,14 @@ class Channel:
 
     def send(self, kind, data):
         frame = (len(data) + 1).to_bytes(4, "little") + kind + data
-        sent = os.write(self.fd, frame)
-        if sent < len(frame):
-            view = memoryview(frame)
-            while sent < len(frame):
-                sent += os.write(self.fd, view[sent:sent + (1 << 20)])
+        try:
+            sent = os.write(self.fd, frame)
+            if sent < len(frame):
+                view = memoryview(frame)
+                while sent < len(frame):
+                    sent += os.write(self.fd, view[sent:sent + (1 << 20)])
+        except OSError:
+            os._exit(70)
 
 
 class Bridge:
@@ -96,7 +104,7 @@ class Bridge:
     def progress(self, fraction, note):
         self.must_be_running("progress")
         with self.channel.lock:
-            self.channel.send(b"p", json.dumps({"fraction": fraction, "note": clean(note)}).encode())
+            self.channel.send(b"p", to_json({"fraction": fraction, "note": clean(note)}).encode())
 
     def log(self, text):
         print(text, file=sys.stderr)
@@ -128,13 +136,17 @@ class Source:
         return self.source
 
 
-def write_traceback(error):
+def write_traceback(error, file):
     """The traceback from the script's own frames on, into the log."""
     try:
         import traceback
-        frames = error.__traceback__
-        while frames is not None and frames.tb_frame.f_code.co_filename in OWN_FILES:
+        frames = first = error.__traceback__
+        while frames is not None and frames.tb_frame.f_code.co_filename != file:
             frames = frames.tb_next
+        if frames is None:  # raised before any line of the script ran
+            frames = first
+            while frames is not None and frames.tb_frame.f_code.co_filename in OWN_FILES:
+                frames = frames.tb_next
         traceback.print_exception(type(error), error, frames, file=sys.stderr)
     except BaseException:
         pass
@@ -157,10 +169,12 @@ class LateSite:
             return importlib.util.find_spec(name)
 
     def __init__(self):
-        import site
-        self.site, self.loaded, self.missing = site, False, self.Missing(self)
-        for name in ("setquit", "setcopyright", "sethelper"):
-            getattr(site, name, lambda: None)()
+        import _sitebuiltins
+        import builtins
+        self.loaded, self.missing = False, self.Missing(self)
+        builtins.quit = _sitebuiltins.Quitter("quit", "Ctrl-D (i.e. EOF)")
+        builtins.exit = _sitebuiltins.Quitter("exit", "Ctrl-D (i.e. EOF)")
+        builtins.help = _sitebuiltins._Helper()
         sys.meta_path.insert(0, self)
         sys.meta_path.append(self.missing)
 
@@ -176,15 +190,16 @@ class LateSite:
         for finder in (self, self.missing):
             if finder in sys.meta_path:
                 sys.meta_path.remove(finder)
-        self.site.main()
+        import site
+        site.main()
         return True
 
 
 class Worker:
     """The script, loaded once, and what one attempt after the other does with it."""
 
-    def __init__(self, init, modules, protocol, cancel):
-        self.name, self.limit = init["name"], init["value_limit"]
+    def __init__(self, name, limit, protocol, cancel):
+        self.name, self.limit, self.turn = name, limit, allocate_lock()
         self.viat, self.output, self.arguments = modules["viat"], modules["output"], modules["arguments"]
         self.channel, self.cancel_fd, self.attempt = Channel(protocol), cancel, None
         self.main = self.bind = self.broken = None
@@ -222,7 +237,7 @@ class Worker:
         """A forked child that came back here must not speak for its parent."""
         if os.getpid() != PID:
             if error is not None:
-                write_traceback(error)
+                write_traceback(error, f"{self.name}.py")
             flush()
             os._exit(0 if error is None else 1)
 
@@ -238,11 +253,11 @@ class Worker:
             return fault("user", clean(error.code), clean(error.message), status=error.status, extra=extra)
         if isinstance(error, viat.TransportError):
             wait = error.retry_after_ms
-            write_traceback(error)
+            write_traceback(error, f"{self.name}.py")
             return fault("transport", "transport", clean(error.message), retry_after_ms=None if wait is None else int(wait))
         if isinstance(error, viat.ResourceError):
             return fault("resource", "resource", text_of(error))
-        write_traceback(error)
+        write_traceback(error, f"{self.name}.py")
         return fault("exception", clean(type(error).__name__), text_of(error))
 
     def run(self, args):
@@ -272,7 +287,7 @@ class Worker:
             return b"x", self.failure(error)
 
     def serve(self):
-        channel, context, cancelled = self.channel, self.viat.context, self.viat.cancel_event
+        channel, context, viat, turn = self.channel, self.viat.context, self.viat, self.turn
         while True:
             kind, data = channel.receive()
             call = from_json(data.decode())
@@ -282,10 +297,11 @@ class Worker:
             kind, data = self.run(call["args"])
             del call
             flush()
-            with channel.lock:
+            with turn:
                 self.attempt = None
-                if cancelled.is_set():
-                    cancelled.clear()
+                if viat._stopping:
+                    viat._signal(False)
+            with channel.lock:
                 channel.send(kind, data)
             del data
 
@@ -301,11 +317,9 @@ class Worker:
                 os.kill(PID, 9)
             *lines, buffer = (buffer + more).split(b"\n")
             for line in lines:
-                attempt = self.attempt
-                if attempt is not None and line.decode() == attempt:
-                    self.viat.cancel_event.set()
-                    if self.attempt != attempt:
-                        self.viat.cancel_event.clear()
+                with self.turn:  # a signal that comes late must not hit the next attempt
+                    if self.attempt is not None and line.decode() == self.attempt:
+                        self.viat._signal(True)
 
 
 async def wait_for(value):
@@ -313,7 +327,7 @@ async def wait_for(value):
 
 
 def fault(kind, code, message, **more):
-    return json.dumps({"kind": kind, "code": code, "message": message, **more}, ensure_ascii=False).encode("utf-8", "backslashreplace")
+    return to_json({"kind": kind, "code": code, "message": message, **more}).encode("utf-8", "backslashreplace")
 
 
 def flush():
@@ -324,17 +338,15 @@ def flush():
             pass
 
 
-def main(init, modules, protocol, cancel):
-    if init["late_site"]:
-        LateSite()
+def main(name, source, limit, protocol, cancel):
+    LateSite()
     sys.stdout.reconfigure(line_buffering=True, errors="backslashreplace")
-    worker = Worker(init, modules, protocol, cancel)
+    worker = Worker(name, limit, protocol, cancel)
     worker.viat._bridge = Bridge(worker)
-    threading.Thread(target=worker.listen_for_cancel, name="viat-cancel", daemon=True).start()
-    worker.load(init["source"])
+    start_new_thread(worker.listen_for_cancel, ())
+    worker.load(source)
     flush()
     import gc
-    gc.collect()
-    gc.freeze()
+    gc.freeze()  # what is loaded stays: the collector need not look at it again
     worker.channel.send(b"k", b"true" if worker.broken is None else b"false")
     worker.serve()

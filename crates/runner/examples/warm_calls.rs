@@ -1,4 +1,5 @@
 //! Prints what a warm call costs next to a bare Python pipe echo, and what a cold start costs.
+#![allow(clippy::print_stdout)]
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -32,8 +33,7 @@ fn show(what: &str, mut took: Vec<Duration>) {
 
 fn bare_echo(python: &Path) -> Vec<Duration> {
     let code = "import os\nwhile True:\n    data = os.read(0, 65536)\n    if not data: break\n    os.write(1, data)";
-    let mut child =
-        Command::new(python).args(["-I", "-S", "-c", code]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("python");
+    let mut child = Command::new(python).args(["-I", "-S", "-c", code]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("python");
     let mut to = child.stdin.take().expect("stdin");
     let mut from = BufReader::new(child.stdout.take().expect("stdout"));
     let mut line = String::new();

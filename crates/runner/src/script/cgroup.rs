@@ -39,9 +39,7 @@ pub(crate) fn kill(folder: &Path) -> io::Result<()> {
 
 /// The living processes in the cgroup; none if it is gone.
 pub(crate) fn members(folder: &Path) -> Vec<u32> {
-    fs::read_to_string(folder.join("cgroup.procs"))
-        .map(|text| text.lines().filter_map(|line| line.parse().ok()).collect())
-        .unwrap_or_default()
+    fs::read_to_string(folder.join("cgroup.procs")).map(|text| text.lines().filter_map(|line| line.parse().ok()).collect()).unwrap_or_default()
 }
 
 /// Whether nothing lives in the cgroup or in one a script made below it.

@@ -115,8 +115,6 @@ fn processors() -> usize {
 pub(crate) fn environment(allow: &[String]) -> Vec<(OsString, OsString)> {
     const PLAIN: [&str; 5] = ["PATH", "HOME", "LANG", "TZ", "TMPDIR"];
     std::env::vars_os()
-        .filter(|(name, _)| {
-            name.to_str().is_some_and(|name| PLAIN.contains(&name) || name.starts_with("LC_") || allow.iter().any(|each| each == name))
-        })
+        .filter(|(name, _)| name.to_str().is_some_and(|name| PLAIN.contains(&name) || name.starts_with("LC_") || allow.iter().any(|each| each == name)))
         .collect()
 }

@@ -6,8 +6,7 @@ use std::process::{Command, Stdio};
 use serde::{Deserialize, Serialize};
 
 use super::interpreter::Interpreter;
-
-const INSPECTOR: &str = include_str!("../../../../python/viat/inspector.py");
+use super::python;
 
 /// What is known of a script's `main`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -83,7 +82,7 @@ pub fn inspect(interpreter: &Interpreter, source: &str) -> Result<ScriptInfo, Sc
 
 fn ask(interpreter: &Interpreter, source: &str) -> std::io::Result<Said> {
     let mut child = Command::new(&interpreter.path)
-        .args(["-I", "-S", "-X", "utf8", "-W", "ignore", "-c", INSPECTOR])
+        .args(["-I", "-S", "-X", "utf8", "-W", "ignore", "-c", python::INSPECTOR])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

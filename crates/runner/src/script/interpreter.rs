@@ -1,52 +1,60 @@
 //! Finds the Python to start: the interpreter itself, never a version manager's shim.
 
 use std::env;
+use std::ffi::OsStr;
 use std::fs;
-use std::io;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::time::UNIX_EPOCH;
+
+use super::python;
 
 /// A Python interpreter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Interpreter {
     /// The program to start.
     pub path: PathBuf,
+    /// The worker's modules, compiled by this interpreter: that is half of a worker's start.
+    pub(crate) bundle: Option<Arc<[u8]>>,
 }
 
 impl Interpreter {
     /// Exactly this program, unchecked: a wrong one shows as `pool_spawn_failed`.
     pub fn at(path: impl Into<PathBuf>) -> Interpreter {
-        Interpreter { path: path.into() }
+        Interpreter { path: path.into(), bundle: None }
     }
 
     /// The interpreter behind `given`, or behind the `python3` on PATH.
     ///
     /// That may be a shim, which costs 0.1 s and more a start, so what it says of `sys.executable` is kept in
-    /// `cache_dir`, for as long as the file, its modification time and `PYENV_VERSION` stay the same.
+    /// `cache_dir`, for as long as the file, its modification time and `PYENV_VERSION` stay the same; the worker's
+    /// compiled modules are kept beside it.
     pub fn resolve(cache_dir: &Path, given: Option<&Path>) -> io::Result<Interpreter> {
         let found = match given {
             Some(path) => path.to_path_buf(),
             None => on_path("python3").ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "there is no python3 on PATH"))?,
         };
-        let key = key(&found)?;
-        let cache = cache_dir.join("interpreter");
-        if let Ok(text) = fs::read_to_string(&cache)
-            && let Some((of, path)) = text.trim_end().split_once('\n')
-            && of == key
-            && Path::new(path).exists()
+        let sources = python::sources();
+        let cache = cache_dir.join(format!("python-{:016x}", key(&found, &sources)?));
+        if let Ok(said) = fs::read(&cache)
+            && let Some(interpreter) = read(&said)
+            && interpreter.path.exists()
         {
-            return Ok(Interpreter::at(path));
+            return Ok(interpreter);
         }
-        let path = ask(&found)?;
+        let said = ask(&found, &sources)?;
+        let Some(interpreter) = read(&said) else {
+            return Err(io::Error::other(format!("{} is no usable Python: it does not say which it is", found.display())));
+        };
         // the cache only saves time: not being able to write it is no failure
-        let _ = fs::create_dir_all(cache_dir).and_then(|()| {
-            let draft = cache_dir.join(format!("interpreter.{}", std::process::id()));
-            fs::write(&draft, format!("{key}\n{}\n", path.display()))?;
-            fs::rename(draft, cache)
-        });
-        Ok(Interpreter::at(path))
+        let draft = cache_dir.join(format!("python.{}", std::process::id()));
+        let _ = fs::create_dir_all(cache_dir).and_then(|()| fs::write(&draft, &said)).and_then(|()| fs::rename(draft, cache));
+        Ok(interpreter)
     }
 }
 
@@ -57,21 +65,34 @@ fn on_path(name: &str) -> Option<PathBuf> {
         .find(|file| fs::metadata(file).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0))
 }
 
-fn key(path: &Path) -> io::Result<String> {
-    let changed = fs::metadata(path)?.modified()?.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
-    let chosen = env::var("PYENV_VERSION").unwrap_or_default().replace('\n', " ");
-    // pyenv's global choice lies in a file of its own; a project's `.python-version` does not choose for an engine
+/// Changes with everything that decides which Python answers, and with what it is to compile.
+fn key(path: &Path, sources: &str) -> io::Result<u64> {
+    let mut key = DefaultHasher::new();
+    (path, fs::metadata(path)?.modified()?.duration_since(UNIX_EPOCH).unwrap_or_default(), sources).hash(&mut key);
+    env::var_os("PYENV_VERSION").hash(&mut key);
+    // pyenv's global choice lies in a file of its own; a folder's `.python-version` does not choose for an engine
     let root = env::var_os("PYENV_ROOT").map(PathBuf::from).or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".pyenv")));
-    let global = root.and_then(|root| fs::read_to_string(root.join("version")).ok()).unwrap_or_default().replace('\n', " ");
-    Ok(format!("{} {changed} {chosen} {global}", path.display()))
+    root.and_then(|root| fs::read(root.join("version")).ok()).hash(&mut key);
+    Ok(key.finish())
 }
 
-fn ask(path: &Path) -> io::Result<PathBuf> {
-    let done = Command::new(path).args(["-I", "-c", "import sys; print(sys.executable)"]).stdin(Stdio::null()).output()?;
-    let said = String::from_utf8_lossy(&done.stdout).trim().to_string();
-    if !done.status.success() || said.is_empty() {
+/// The first line is the path, the rest the compiled modules (python/viat/compiler.py).
+fn read(said: &[u8]) -> Option<Interpreter> {
+    let end = said.iter().position(|byte| *byte == b'\n')?;
+    let path = PathBuf::from(OsStr::from_bytes(&said[..end]));
+    path.is_absolute().then(|| Interpreter { path, bundle: Some(Arc::from(&said[end + 1..])) })
+}
+
+fn ask(path: &Path, sources: &str) -> io::Result<Vec<u8>> {
+    let mut child =
+        Command::new(path).args(["-I", "-S", "-c", python::COMPILER]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    if let Some(mut stdin) = child.stdin.take() {
+        let _ = stdin.write_all(sources.as_bytes());
+    }
+    let done = child.wait_with_output()?;
+    if !done.status.success() {
         let why = String::from_utf8_lossy(&done.stderr).trim().to_string();
         return Err(io::Error::other(format!("{} is no usable Python: {why}", path.display())));
     }
-    Ok(PathBuf::from(said))
+    Ok(done.stdout)
 }

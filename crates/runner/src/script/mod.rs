@@ -43,6 +43,7 @@ mod interpreter;
 mod log;
 mod pools;
 mod process;
+mod python;
 mod reservation;
 mod roster;
 mod tree;

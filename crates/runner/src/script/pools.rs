@@ -13,7 +13,7 @@ use super::config::{PoolConfig, RunnerConfig, ScriptCode};
 use super::fault::{Fault, FaultKind};
 use super::log::LogBuffer;
 use super::reservation::Reservation;
-use super::roster::{Key, Roster, Todo, Waiter};
+use super::roster::{Handed, Key, Roster, Todo, Waiter};
 use super::worker::Worker;
 
 /// All workers of one engine; a clone is another handle on the same ones.
@@ -102,12 +102,14 @@ impl Pools {
             }
             Err(_) => hand.await, // a worker is on its way to us
         };
-        let mut reservation = handed.unwrap_or_else(|_| Err(shut_down()))?;
+        let Ok(handed) = handed else { return Err(shut_down()) };
+        let mut reservation = handed?;
         reservation.queued = asked.elapsed();
         Ok(reservation)
     }
 
-    fn join_queue(&self, code: &Arc<ScriptCode>) -> Result<(u64, oneshot::Receiver<Result<Reservation, Fault>>, Duration), Fault> {
+    #[expect(clippy::result_large_err, reason = "a refusal is rare, and the caller passes it on")]
+    fn join_queue(&self, code: &Arc<ScriptCode>) -> Result<(u64, oneshot::Receiver<Handed>, Duration), Fault> {
         let cap = self.shared.config.max_workers;
         let (hand, handed) = oneshot::channel();
         let mut todo = Todo::default();
@@ -180,8 +182,7 @@ impl Pools {
         {
             let mut roster = self.roster();
             roster.closed = true;
-            let idle: Vec<_> =
-                roster.pools.iter_mut().flat_map(|(key, pool)| pool.idle.drain(..).map(|worker| (Arc::clone(&key.0), worker))).collect();
+            let idle: Vec<_> = roster.pools.iter_mut().flat_map(|(key, pool)| pool.idle.drain(..).map(|worker| (Arc::clone(&key.0), worker))).collect();
             for (code, worker) in idle {
                 roster.forget(&code, Some(&worker.tree.marker));
                 roster.dying += 1;
@@ -219,36 +220,50 @@ impl Pools {
     }
 
     /// The worker's attempt is over, or it was not used.
-    pub(crate) fn take_back(&self, code: &Arc<ScriptCode>, worker: Box<Worker>, fate: Fate) {
-        if fate == Fate::Keep && worker.loaded {
-            let full = worker.calls >= self.recycle_after(code);
-            if !full {
-                return self.hand_on(code, worker, false);
+    pub(crate) fn take_back(&self, code: &Arc<ScriptCode>, worker: Worker, fate: Fate) {
+        match fate {
+            Fate::Keep if worker.loaded => self.keep(code, worker),
+            Fate::Keep => self.retire(code, worker),
+            Fate::Dead | Fate::Replace => {
+                let mut todo = Todo::default();
+                let mut roster = self.roster();
+                roster.forget(code, Some(&worker.tree.marker));
+                roster.start_needed(self.shared.config.max_workers, &mut todo);
+                drop(roster);
+                drop(worker);
+                self.act(todo);
+                if fate == Fate::Replace {
+                    self.prewarm(code);
+                }
+                self.shared.changed.notify_waiters();
             }
-            self.retire(code, worker);
-        } else if fate == Fate::Keep {
-            return self.retire(code, worker);
-        } else {
-            let mut todo = Todo::default();
-            let mut roster = self.roster();
-            roster.forget(code, Some(&worker.tree.marker));
-            roster.start_needed(self.shared.config.max_workers, &mut todo);
-            drop(roster);
-            drop(worker);
-            self.act(todo);
         }
-        if fate != Fate::Dead {
-            self.prewarm(code);
-        }
-        self.shared.changed.notify_waiters();
     }
 
-    fn recycle_after(&self, code: &Arc<ScriptCode>) -> u64 {
-        self.roster().pool(code, &self.shared.config.pool).config.recycle_after
+    /// A worker that has served its calls stays until its successor is there, so that no call finds none.
+    fn keep(&self, code: &Arc<ScriptCode>, mut worker: Worker) {
+        let mut todo = Todo::default();
+        let mut roster = self.roster();
+        let pool = roster.pool(code, &self.shared.config.pool);
+        let limit = pool.config.recycle_after;
+        if worker.calls >= limit {
+            let relieved = pool.idle.iter().any(|other| other.calls < limit) || (worker.succeeded && pool.spawning == 0);
+            if relieved {
+                drop(roster);
+                return self.retire(code, worker);
+            }
+            if !worker.succeeded {
+                worker.succeeded = true;
+                roster.claim_successor(code, &mut todo);
+            }
+        }
+        drop(roster);
+        self.act(todo);
+        self.hand_on(code, worker, false);
     }
 
     /// Gives the worker to who waits longest, or lets it rest.
-    fn hand_on(&self, code: &Arc<ScriptCode>, mut worker: Box<Worker>, is_new: bool) {
+    fn hand_on(&self, code: &Arc<ScriptCode>, mut worker: Worker, is_new: bool) {
         let mut was_spawning = is_new;
         let cap = self.shared.config.max_workers;
         loop {
@@ -268,7 +283,14 @@ impl Pools {
             }
             let Some(waiter) = roster.pool(code, &self.shared.config.pool).waiting.pop_front() else {
                 worker.idle_since = Instant::now();
-                roster.pool(code, &self.shared.config.pool).idle.push(worker);
+                let pool = roster.pool(code, &self.shared.config.pool);
+                let relieved = pool.idle.iter().position(|other| is_new && other.succeeded).map(|at| pool.idle.remove(at));
+                pool.idle.push(worker);
+                if let Some(old) = relieved {
+                    roster.forget(code, Some(&old.tree.marker));
+                    roster.dying += 1;
+                    todo.kill.push(old);
+                }
                 if roster.total >= cap {
                     roster.start_needed(cap, &mut todo);
                 }
@@ -288,7 +310,7 @@ impl Pools {
     }
 
     /// Ends a worker in the background.
-    pub(crate) fn retire(&self, code: &Arc<ScriptCode>, worker: Box<Worker>) {
+    pub(crate) fn retire(&self, code: &Arc<ScriptCode>, worker: Worker) {
         let mut todo = Todo::default();
         let mut roster = self.roster();
         roster.forget(code, Some(&worker.tree.marker));
@@ -341,7 +363,7 @@ impl Pools {
             }
         };
         match started {
-            Ok(worker) => self.hand_on(code, Box::new(worker), true),
+            Ok(worker) => self.hand_on(code, worker, true),
             Err((fault, marker)) => self.give_up(code, fault, marker.as_deref()),
         }
         self.shared.changed.notify_waiters();

@@ -1,6 +1,5 @@
 //! A worker held for one attempt.
 
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,14 +20,14 @@ use super::worker::Worker;
 pub struct Reservation {
     pools: Pools,
     code: Arc<ScriptCode>,
-    worker: Option<Box<Worker>>,
+    worker: Option<Worker>,
     tree: TreeId,
     pub(crate) queued: Duration,
     running: bool,
 }
 
 impl Reservation {
-    pub(crate) fn new(pools: Pools, code: Arc<ScriptCode>, worker: Box<Worker>) -> Reservation {
+    pub(crate) fn new(pools: Pools, code: Arc<ScriptCode>, worker: Worker) -> Reservation {
         let tree = worker.tree.clone();
         Reservation { pools, code, worker: Some(worker), tree, queued: Duration::ZERO, running: false }
     }
@@ -44,30 +43,23 @@ impl Reservation {
     }
 
     /// Makes the attempt. A `stop` whose sender is dropped never stops it.
-    pub fn run(
-        mut self,
-        call: Call,
-        stop: oneshot::Receiver<Stop>,
-        notices: mpsc::UnboundedSender<Notice>,
-    ) -> impl Future<Output = Report> + Send {
-        async move {
-            self.running = true;
-            let Some(worker) = self.worker.as_mut() else { return nothing_to_run_on() };
-            let (mut report, fate) = attempt::run(worker, self.pools.config(), &call, stop, notices).await;
-            self.running = false;
-            if let Some(worker) = self.worker.take() {
-                let shut = fate != Fate::Keep && self.pools.is_closed();
-                self.pools.take_back(&self.code, worker, fate);
-                if shut && matches!(&report.outcome, Outcome::Failed(fault) if fault.kind == FaultKind::ScriptBroken) {
-                    report.outcome = Outcome::Stopped;
-                }
+    pub async fn run(mut self, call: Call, stop: oneshot::Receiver<Stop>, notices: mpsc::UnboundedSender<Notice>) -> Report {
+        self.running = true;
+        let Some(worker) = self.worker.as_mut() else { return nothing_to_run_on() };
+        let (mut report, fate) = attempt::run(worker, self.pools.config(), &call, stop, notices).await;
+        self.running = false;
+        if let Some(worker) = self.worker.take() {
+            let shut = fate != Fate::Keep && self.pools.is_closed();
+            self.pools.take_back(&self.code, worker, fate);
+            if shut && matches!(&report.outcome, Outcome::Failed(fault) if fault.kind == FaultKind::ScriptBroken) {
+                report.outcome = Outcome::Stopped;
             }
-            report
         }
+        report
     }
 
     /// Takes the worker out of a reservation that nobody came for.
-    pub(crate) fn into_worker(mut self) -> Option<Box<Worker>> {
+    pub(crate) fn into_worker(mut self) -> Option<Worker> {
         self.worker.take()
     }
 }

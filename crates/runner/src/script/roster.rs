@@ -26,8 +26,7 @@ impl Hash for Key {
 
 impl PartialEq for Key {
     fn eq(&self, other: &Key) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
-            || (self.0.version == other.0.version && self.0.hash == other.0.hash && self.0.name == other.0.name)
+        Arc::ptr_eq(&self.0, &other.0) || (self.0.version == other.0.version && self.0.hash == other.0.hash && self.0.name == other.0.name)
     }
 }
 
@@ -36,14 +35,17 @@ impl Eq for Key {}
 /// An attempt in a pool's queue.
 pub(crate) struct Waiter {
     pub(crate) ticket: u64,
-    pub(crate) hand: oneshot::Sender<Result<Reservation, Fault>>,
+    pub(crate) hand: oneshot::Sender<Handed>,
 }
+
+/// What an attempt that waits gets in the end.
+pub(crate) type Handed = Result<Reservation, Fault>;
 
 /// The workers of one script version.
 pub(crate) struct Pool {
     pub(crate) config: PoolConfig,
     pub(crate) configured: bool,
-    pub(crate) idle: Vec<Box<Worker>>,
+    pub(crate) idle: Vec<Worker>,
     pub(crate) waiting: VecDeque<Waiter>,
     /// Workers idle, busy or being started.
     pub(crate) live: usize,
@@ -54,7 +56,7 @@ pub(crate) struct Pool {
 #[derive(Default)]
 pub(crate) struct Todo {
     pub(crate) start: Vec<Arc<ScriptCode>>,
-    pub(crate) kill: Vec<Box<Worker>>,
+    pub(crate) kill: Vec<Worker>,
 }
 
 /// All pools.
@@ -121,6 +123,17 @@ impl Roster {
         true
     }
 
+    /// Claims a place for the successor of a worker that has served its calls; the bounds are passed by one meanwhile.
+    pub(crate) fn claim_successor(&mut self, code: &Arc<ScriptCode>, todo: &mut Todo) {
+        let Some(pool) = self.pools.get_mut(&Key(Arc::clone(code))) else { return };
+        if !self.closed && pool.spawning == 0 {
+            pool.live += 1;
+            pool.spawning += 1;
+            self.total += 1;
+            todo.start.push(Arc::clone(code));
+        }
+    }
+
     fn evict(&mut self, not: &Key, todo: &mut Todo) -> bool {
         let oldest = |pool: &Pool| pool.idle.first().map(|worker| worker.idle_since);
         let victim = self
@@ -155,13 +168,12 @@ impl Roster {
 
     /// At the cap, a pool without any worker whose attempt waits longer than `ticket`: it is its turn.
     pub(crate) fn is_overtaking(&self, ticket: u64, cap: usize) -> bool {
-        self.total >= cap
-            && self.pools.values().any(|pool| pool.live == 0 && pool.waiting.front().is_some_and(|first| first.ticket < ticket))
+        self.total >= cap && self.pools.values().any(|pool| pool.live == 0 && pool.waiting.front().is_some_and(|first| first.ticket < ticket))
     }
 
     /// Takes out the workers that were idle for too long or died, and forgets pools nobody uses.
     pub(crate) fn sweep(&mut self, now: Instant, todo: &mut Todo) {
-        let mut gone: Vec<(Arc<ScriptCode>, Box<Worker>)> = Vec::new();
+        let mut gone: Vec<(Arc<ScriptCode>, Worker)> = Vec::new();
         for (key, pool) in &mut self.pools {
             let mut spare = pool.live.saturating_sub(pool.config.min);
             let idle_after = pool.config.idle_after;

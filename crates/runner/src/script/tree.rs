@@ -32,7 +32,8 @@ pub struct TreeId {
 
 /// Proves a tree dead that an earlier engine left behind, killing what still lives; tells whether anything did.
 ///
-/// A daemonised process that wiped its environment is found by its cgroup only.
+/// Call it only when that engine is dead. A daemonised process that wiped its environment is found by its cgroup
+/// or below a living guardian, not otherwise.
 pub async fn kill_leftover(tree: &TreeId) -> io::Result<bool> {
     destroy(tree).await
 }
@@ -55,7 +56,9 @@ pub(crate) async fn destroy(tree: &TreeId) -> io::Result<bool> {
         if let Some(folder) = &tree.cgroup {
             let _ = cgroup::kill(folder);
         }
-        for each in &found {
+        // the guardian last: while it lives, everything below it has it as an ancestor and can be found
+        let only_guardian = found.iter().all(|each| each.pid == tree.guardian);
+        for each in found.iter().filter(|each| only_guardian || each.pid != tree.guardian) {
             process::kill(each)?;
             touched.push(each.pid);
         }
@@ -72,11 +75,14 @@ pub(crate) async fn destroy(tree: &TreeId) -> io::Result<bool> {
 fn members(tree: &TreeId) -> Vec<process::Stat> {
     let in_cgroup = tree.cgroup.as_deref().map(cgroup::members).unwrap_or_default();
     let mark = format!("{MARKER}={}", tree.marker);
+    let guardian = process::stat(tree.guardian).filter(|seen| seen.started == tree.started && !seen.zombie);
+    let below = guardian.map(|seen| process::descendants(seen.pid)).unwrap_or_default();
     process::all()
         .into_iter()
-        .filter(|pid| *pid == tree.guardian || in_cgroup.contains(pid) || carries(*pid, &mark))
+        .filter(|pid| *pid != tree.guardian && (in_cgroup.contains(pid) || carries(*pid, &mark) || below.iter().any(|seen| seen.pid == *pid)))
         .filter_map(process::stat)
-        .filter(|seen| !seen.zombie && (seen.pid != tree.guardian || seen.started == tree.started))
+        .filter(|seen| !seen.zombie)
+        .chain(guardian)
         .collect()
 }
 

@@ -9,23 +9,13 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use serde::Serialize;
-
 use super::config::{Language, RunnerConfig, ScriptCode, environment};
 use super::ends::{Arrival, Ends, frame};
 use super::fault::Fault;
 use super::log::LogBuffer;
 use super::tree::{MARKER, TreeId, destroy};
-use super::{cgroup, process};
+use super::{cgroup, process, python};
 
-const LOADER: &str = include_str!("../../../../python/viat/loader.py");
-/// What the first frame carries: module name, file name shown in tracebacks, source.
-const MODULES: [(&str, &str, &str); 4] = [
-    ("viat", "<viat>", include_str!("../../../../python/viat/__init__.py")),
-    ("output", "<viat output>", include_str!("../../../../python/viat/output.py")),
-    ("arguments", "<viat arguments>", include_str!("../../../../python/viat/arguments.py")),
-    ("worker", "<viat worker>", include_str!("../../../../python/viat/worker.py")),
-];
 /// How long a guardian may take to kill its tree before the engine does it from outside.
 const GUARDIAN_LIMIT: Duration = Duration::from_secs(5);
 
@@ -44,16 +34,9 @@ pub(crate) struct Worker {
     /// Written while the script was loaded; it belongs to the first attempt's log.
     pub(crate) early_log: Option<LogBuffer>,
     pub(crate) calls: u64,
+    /// It has served its calls, and another worker has been started to take its place.
+    pub(crate) succeeded: bool,
     pub(crate) idle_since: Instant,
-}
-
-#[derive(Serialize)]
-struct Init<'a> {
-    name: &'a str,
-    source: &'a str,
-    value_limit: usize,
-    late_site: bool,
-    modules: serde_json::Map<String, serde_json::Value>,
 }
 
 impl Worker {
@@ -61,7 +44,7 @@ impl Worker {
     pub(crate) async fn load(mut self, config: &RunnerConfig, code: &ScriptCode) -> Result<Worker, Fault> {
         let Language::Python = code.language;
         let mut log = LogBuffer::new(config.log_limit);
-        self.ends.send(init_frame(config, code)?);
+        self.ends.send(init_frame(config, code));
         let ready = tokio::time::timeout(config.spawn_limit, self.until_ready(&mut log)).await;
         let problem = match ready {
             Ok(Ok(())) => {
@@ -99,6 +82,7 @@ impl Worker {
                 loaded: false,
                 early_log: None,
                 calls: 0,
+                succeeded: false,
                 idle_since: Instant::now(),
             }),
             Err(error) => {
@@ -122,7 +106,7 @@ impl Worker {
             .arg(tree.cgroup.as_deref().map_or("-".as_ref(), std::path::Path::as_os_str))
             .arg(&config.interpreter.path)
             // -S: the worker looks for site packages when an import misses (python/viat/worker.py)
-            .args(["-I", "-S", "-X", "utf8", "-c", LOADER])
+            .args(["-I", "-S", "-X", "utf8", "-c", python::LOADER])
             .env_clear()
             .envs(environment(&config.env_allow))
             .env(MARKER, &tree.marker)
@@ -229,9 +213,13 @@ fn lives(pid: &str) -> bool {
     pid.parse().ok().and_then(process::stat).is_some_and(|seen| !seen.zombie)
 }
 
-fn init_frame(config: &RunnerConfig, code: &ScriptCode) -> Result<Vec<u8>, Fault> {
-    let modules = MODULES.iter().map(|(name, file, source)| ((*name).to_string(), serde_json::json!([file, source]))).collect();
-    let init = Init { name: &code.name, source: &code.source, value_limit: config.value_limit, late_site: true, modules };
-    let body = serde_json::to_vec(&init).map_err(|error| Fault::no_worker(error.to_string()))?;
-    Ok(frame(b'i', &[&body]))
+/// The first frame: what `python/viat/loader.py` takes apart.
+fn init_frame(config: &RunnerConfig, code: &ScriptCode) -> Vec<u8> {
+    let limit = config.value_limit.to_string();
+    let bundle = config.interpreter.bundle.as_deref().unwrap_or_default();
+    let sources = if bundle.is_empty() { python::sources() } else { String::new() };
+    let parts = [code.name.as_bytes(), code.source.as_bytes(), limit.as_bytes(), bundle, sources.as_bytes()];
+    let sizes = parts.map(|part| u32::try_from(part.len()).unwrap_or(u32::MAX).to_le_bytes());
+    let body: Vec<&[u8]> = sizes.iter().zip(parts).flat_map(|(size, part)| [size.as_slice(), part]).collect();
+    frame(b'i', &body)
 }
