@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use viat_dialect::{Catalogue, Languages, check_inputs, compile};
+use viat_dialect::{Languages, Names, Style, check_inputs, compile, render};
 use viat_engine::{Definition, Op, Program};
 
 use crate::story::Story;
@@ -79,22 +79,15 @@ impl Case {
 }
 
 fn lower(file: &str, text: &str, workflows: &[String]) -> Result<Definition, String> {
-    let compiled = compile(file, text.as_bytes(), &Anything { workflows });
-    compiled.definition.ok_or_else(|| {
-        let messages: Vec<String> = compiled.diagnostics.iter().map(|diagnostic| format!("{}: {}", file, diagnostic.message)).collect();
-        messages.join("\n")
-    })
+    let names = Names { scripts: named_scripts(text), workflows: workflows.to_vec() };
+    let compiled = compile(file, text.as_bytes(), &names);
+    compiled.definition.ok_or_else(|| render(&compiled.diagnostics, &compiled.text, Style::Plain))
 }
 
-/// A catalogue in which every script exists: the story says what each does.
-struct Anything<'a> {
-    workflows: &'a [String],
-}
-
-impl Catalogue for Anything<'_> {
-    fn has_script(&self, _name: &str) -> bool {
-        true
-    }
+/// Every script that a text names exists: the story says what each does.
+fn named_scripts(text: &str) -> Vec<String> {
+    let after = text.split("script:").skip(1);
+    after.map(|rest| rest.trim_start().chars().take_while(|each| each.is_alphanumeric() || *each == '_').collect()).collect()
 }
 
 /// The scripts that a program can run.

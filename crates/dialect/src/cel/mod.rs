@@ -13,9 +13,9 @@ mod tokens;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 use viat_engine::expression::{Evaluate, Scope};
-use viat_engine::ir::Expression;
+use viat_engine::ir::{Definition, Expression};
 
 pub use budget::{MOST_BUILT_BYTES, MOST_STEPS};
 pub use parse::{SyntaxError, parse};
@@ -69,5 +69,12 @@ impl Evaluate for Languages {
             return Err(format!("there is no expression language `{}`", expression.language));
         }
         self.program(&expression.text)?.evaluate(scope)
+    }
+
+    fn check_inputs(&self, definition: &Definition, given: Value) -> Result<Map<String, Value>, String> {
+        crate::check_inputs(definition, &given).map_err(|problems| {
+            let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
+            lines.join("; ")
+        })
     }
 }

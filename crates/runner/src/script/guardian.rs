@@ -26,7 +26,7 @@ use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout, stderr, stdin, stdout}
 use super::{cgroup, process};
 
 /// The argument that makes the binary a guardian.
-pub(crate) const ARGUMENT: &str = "__guardian";
+pub const ARGUMENT: &str = "__guardian";
 /// High, so that a script that opens a file after closing everything does not get a number of ours.
 const FIRST_FD: i32 = 100;
 

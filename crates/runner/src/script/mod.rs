@@ -49,10 +49,15 @@ mod roster;
 mod tree;
 mod worker;
 
+/// Whether trees get cgroups of their own on this machine.
+pub fn uses_cgroups() -> bool {
+    cgroup::parent().is_some()
+}
+
 pub use call::{Answer, Call, Context, Log, Notice, Outcome, Report, Stop};
 pub use config::{Language, PoolConfig, RunnerConfig, ScriptCode};
 pub use fault::{Fault, FaultKind};
-pub use guardian::guardian_main;
+pub use guardian::{ARGUMENT as GUARDIAN_ARGUMENT, guardian_main};
 pub use inspect::{Parameter, ParameterKind, ScriptDiagnostic, ScriptInfo, inspect};
 pub use interpreter::Interpreter;
 pub use pools::{PoolStatus, Pools};

@@ -80,7 +80,7 @@ fn dispatch(cli: &Cli, output: &Output) -> Result<ExitCode, CliError> {
     let home = || crate::wiring::Home::open(&cli.global.home);
     match &cli.command {
         Command::Script(command) => script::run(command, &home()?, output),
-        Command::Workflow(workflow::WorkflowCommand::Test(args)) => test::run(args, &home()?, output),
+        Command::Workflow(workflow::WorkflowCommand::Test(args)) => test::test(args, &home()?, output),
         Command::Workflow(command) => workflow::run(command, &home()?, output),
         Command::Run(command) => run::run(command, &home()?, output),
         Command::Doctor => doctor::run(&cli.global.home, output),

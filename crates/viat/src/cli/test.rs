@@ -35,7 +35,7 @@ pub struct TestArgs {
 }
 
 /// Runs the draft.
-pub fn run(args: &TestArgs, home: &Home, output: &Output) -> Result<ExitCode, CliError> {
+pub fn test(args: &TestArgs, home: &Home, output: &Output) -> Result<ExitCode, CliError> {
     let new = prepare(args, home, output)?;
     let id = new.id.clone();
     let watch = Watch::begin()?;

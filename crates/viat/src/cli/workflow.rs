@@ -69,7 +69,7 @@ pub fn run(command: &WorkflowCommand, home: &Home, output: &Output) -> Result<Ex
         WorkflowCommand::List => list(home, output)?,
         WorkflowCommand::Show { name, version } => show(name, *version, home, output)?,
         WorkflowCommand::Delete { name } => delete(WORKFLOW, name, home, output)?,
-        WorkflowCommand::Test(args) => return test::run(args, home, output),
+        WorkflowCommand::Test(args) => return test::test(args, home, output),
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -105,8 +105,7 @@ fn validate(file: &Path, home: &Home, output: &Output) -> Result<(), CliError> {
 fn checked(file: &Path, home: &Home, output: &Output) -> Result<(String, Definition), CliError> {
     let bytes = inputs::file(file, MAX_FILE)?;
     let shown = file.display().to_string();
-    let Compiled { definition, diagnostics } = compile(&shown, &bytes, &Stored::of(home)?);
-    let text = String::from_utf8_lossy(&bytes).into_owned();
+    let Compiled { definition, diagnostics, text } = compile(&shown, &bytes, &Stored::of(home)?);
     let style = if output.coloured { Style::Coloured } else { Style::Plain };
     let drawn = || render(&diagnostics, &text, style);
     match definition {
