@@ -100,8 +100,11 @@ pub(super) fn is_ours(conn: &Connection) -> rusqlite::Result<bool> {
 /// Brings the database to the current format; harmless if another process does or did the same.
 pub(super) fn migrate(conn: &mut Connection) -> rusqlite::Result<()> {
     let transaction = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let found = usize::try_from(format(&transaction)?).unwrap_or(0);
-    for step in STEPS.iter().skip(found) {
+    let found = format(&transaction)?;
+    if found >= FORMAT {
+        return Ok(());
+    }
+    for step in STEPS.iter().skip(usize::try_from(found).unwrap_or(0)) {
         transaction.execute_batch(step)?;
     }
     transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
