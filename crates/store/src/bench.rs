@@ -67,7 +67,7 @@ pub fn fsync_p50_ms(dir: &Path) -> io::Result<f64> {
     Ok(percentile(&latencies, 0.5))
 }
 
-/// `n` appends in a new home in `dir`, by `concurrency` runs at a time of [`STEPS`] appends each after their creation.
+/// `n` appends in a new home in `dir`, by `concurrency` runs at a time of ten appends each after their creation.
 ///
 /// No thread waits: each callback commits the run's next batch, as the engine's driver would.
 pub fn durable_appends(dir: &Path, concurrency: usize, n: u64) -> Result<Figures, StoreError> {

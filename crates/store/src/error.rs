@@ -86,6 +86,9 @@ pub enum StoreError {
         known: i64,
     },
     /// Any other failure of the machine underneath.
+    ///
+    /// After a failed fsync nobody can say what a power cut would leave: the unit is not applied, but might be found
+    /// applied then. The run's version and its unique keys tell.
     Io {
         /// What happened, and where.
         detail: String,

@@ -46,6 +46,8 @@ impl Home {
         self.check_format(&conn)?;
         if !self.is_ready(&conn).map_err(|error| self.explain(&error))? {
             self.prepare(&mut conn)?;
+            // A newer viat may have been faster.
+            self.check_format(&conn)?;
         }
         self.check_pragmas(&conn).map_err(|error| self.explain(&error))??;
         Ok(conn)

@@ -89,19 +89,27 @@ pub(super) fn format(conn: &Connection) -> rusqlite::Result<i64> {
 
 /// Whether the database is empty or carries our mark.
 pub(super) fn is_ours(conn: &Connection) -> rusqlite::Result<bool> {
-    let mark: i64 = conn.query_row("PRAGMA application_id", [], |row| row.get(0))?;
-    if mark == APPLICATION_ID {
+    let mark = || conn.query_row("PRAGMA application_id", [], |row| row.get::<_, i64>(0));
+    if mark()? == APPLICATION_ID {
         return Ok(true);
     }
     let tables: i64 = conn.query_row("SELECT count(*) FROM sqlite_master", [], |row| row.get(0))?;
-    Ok(mark == 0 && tables == 0)
+    // Asked again, because another process may have made the tables, and set the mark with them, since the first answer.
+    Ok(match mark()? {
+        APPLICATION_ID => true,
+        0 => tables == 0,
+        _ => false,
+    })
 }
 
 /// Brings the database to the current format; harmless if another process does or did the same.
 pub(super) fn migrate(conn: &mut Connection) -> rusqlite::Result<()> {
     let transaction = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let found = usize::try_from(format(&transaction)?).unwrap_or(0);
-    for step in STEPS.iter().skip(found) {
+    let found = format(&transaction)?;
+    if found >= FORMAT {
+        return Ok(());
+    }
+    for step in STEPS.iter().skip(usize::try_from(found).unwrap_or(0)) {
         transaction.execute_batch(step)?;
     }
     transaction.pragma_update(None, "application_id", APPLICATION_ID)?;

@@ -22,7 +22,7 @@ const IDLE_CHECKPOINT_PAGES: i64 = 1_000;
 const BUSY_CHECKPOINT_PAGES: i64 = 4_000;
 
 /// Pages from which it insists that the log begins anew, as other processes that write or read all the time may prevent.
-const INSIST_PAGES: i64 = 32_000;
+const INSIST_PAGES: i64 = 8_000;
 
 /// How long it insists: appends wait meanwhile.
 const INSIST_FOR: Duration = Duration::from_millis(500);
