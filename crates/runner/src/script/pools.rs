@@ -50,9 +50,12 @@ pub struct PoolStatus {
 
 impl Pools {
     /// Pools without workers. Makes the calling process a subreaper (see the module's text).
-    pub fn new(config: RunnerConfig) -> Pools {
+    pub fn new(mut config: RunnerConfig) -> Pools {
+        // workers and guardians live in other folders than the engine
+        config.scratch = std::path::absolute(&config.scratch).unwrap_or(config.scratch);
         let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
         let cgroups = config.use_cgroups.then(cgroup::parent).flatten();
+        cgroups.as_deref().map(cgroup::sweep);
         let shared = Shared { config, cgroups, roster: Mutex::default(), changed: Notify::new() };
         Pools { shared: Arc::new(shared) }
     }

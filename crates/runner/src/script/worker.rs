@@ -69,7 +69,7 @@ impl Worker {
         let marker = fs::read_to_string("/proc/sys/kernel/random/uuid")?.trim().to_string();
         let scratch = config.scratch.join(&marker);
         fs::create_dir_all(&scratch)?;
-        let cgroup = cgroups.map(|folder| folder.join(format!("viat-{marker}"))).filter(|folder| fs::create_dir(folder).is_ok());
+        let cgroup = cgroups.map(|folder| folder.join(format!("{}{marker}", cgroup::PREFIX))).filter(|folder| fs::create_dir(folder).is_ok());
         let mut tree = TreeId { guardian: 0, started: 0, marker, cgroup, scratch };
         match Worker::start_guardian(config, &mut tree) {
             Ok((guardian, ends, switch)) => Ok(Worker {
@@ -104,6 +104,7 @@ impl Worker {
         let mut guardian = Command::new(program)
             .args(args)
             .arg(tree.cgroup.as_deref().map_or("-".as_ref(), std::path::Path::as_os_str))
+            .arg(&tree.scratch)
             .arg(&config.interpreter.path)
             // -S: the worker looks for site packages when an import misses (python/viat/worker.py)
             .args(["-I", "-S", "-X", "utf8", "-c", python::LOADER])
