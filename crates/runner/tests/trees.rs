@@ -158,9 +158,7 @@ async fn a_late_cancel_signal_does_not_hit_the_next_attempt() {
         assert!(matches!(report.outcome, Outcome::Stopped | Outcome::Returned(_)));
         let worker = bench.pools.reserve(Arc::clone(&code)).await.unwrap();
         let (_keep, stopped) = oneshot::channel();
-        let mut next = call("{}", None);
-        next.attempt_id = "attempt-2".into();
-        let report = worker.run(next, stopped, mpsc::unbounded_channel().0).await;
+        let report = worker.run(call("{}", None), stopped, mpsc::unbounded_channel().0).await;
         assert_eq!(value(&report), &json!(false));
     }
 }

@@ -128,18 +128,20 @@ impl Worker {
         Ok((guardian, ends, switch))
     }
 
+    /// Waits for the guardian's word and the worker's; they come in any order.
     async fn until_ready(&mut self, log: &mut LogBuffer) -> Result<(), String> {
-        loop {
+        let mut ready = false;
+        while !ready || self.pid == 0 {
             match std::future::poll_fn(|cx| self.ends.poll_arrival(cx, log)).await {
-                Arrival::Frame(frame) if frame.kind() == b'k' => {
+                Arrival::Frame(frame) if frame.kind() == b'k' && !ready => {
                     self.loaded = frame.body() == b"true";
-                    return Ok(());
+                    ready = true;
                 }
                 // what the guardian has to say about it follows
                 Arrival::ProtocolClosed => {}
                 Arrival::Frame(_) | Arrival::Garbage(_) => return Err("it does not keep to the protocol".to_string()),
                 Arrival::Control(line) => match line.split_at_checked(1) {
-                    Some(("s", pid)) => self.pid = pid.parse().unwrap_or(0),
+                    Some(("s", pid)) => self.pid = pid.parse().map_err(|_| format!("its guardian says {line:?}"))?,
                     Some(("f", reason)) => return Err(reason.to_string()),
                     Some(("e", how)) => return Err(format!("the interpreter {how}")),
                     _ => return Err("its tree died".to_string()),
@@ -147,6 +149,7 @@ impl Worker {
                 Arrival::ControlClosed => return Err("its guardian died".to_string()),
             }
         }
+        Ok(())
     }
 
     /// Whether the worker, found idle, can take an attempt.
