@@ -103,7 +103,10 @@ async fn a_worker_that_dies_takes_its_tree_with_it() {
 
 #[tokio::test]
 async fn a_killed_guardian_does_not_save_the_tree() {
-    let bench = Bench::new();
+    with_and_without_cgroups(killed_guardian).await;
+}
+
+async fn killed_guardian(bench: Bench) {
     let code = deaf(bench.folder.path());
     let report = bench.call(&code, r#"{"after":"os.kill(os.getppid(), 9) or time.sleep(60)"}"#).await;
     assert!(fault(&report, FaultKind::ScriptBroken).message.contains("guardian"));
@@ -262,15 +265,7 @@ async fn engine_death_leaves_nothing_alive() {
         kill_leftover(&tree).await.unwrap();
         let pids = pids(folder.path());
         let survivors: Vec<_> = pids.iter().filter(|pid| lives(pid)).collect();
-        if guardian_too && tree.cgroup.is_none() {
-            // the one that wiped its environment and has no cgroup is out of reach; be tidy
-            assert!(survivors.len() <= 1, "{survivors:?}");
-            for pid in survivors {
-                Command::new("kill").args(["-9", pid]).status().unwrap();
-            }
-        } else {
-            assert!(survivors.is_empty(), "{survivors:?} live; cgroups {cgroups}, guardian too {guardian_too}");
-        }
+        assert!(survivors.is_empty(), "{survivors:?} live; cgroups {cgroups}, guardian too {guardian_too}");
         assert!(!kill_leftover(&tree).await.unwrap(), "nothing is left to kill");
         assert!(!tree.scratch.exists() && tree.cgroup.is_none_or(|folder| !folder.exists()));
     }
