@@ -212,6 +212,20 @@ async fn many_scripts_share_few_workers() {
 }
 
 #[tokio::test]
+async fn workers_that_die_again_and_again_are_replaced() {
+    let bench = Bench::new();
+    let dies = script("import os\ndef main():\n    os._exit(1)\n");
+    bench.pools.prewarm(&named("other"));
+    for n in 0..60 {
+        if n % 7 == 0 {
+            bench.pools.prewarm(&dies);
+        }
+        let report = bench.call(&dies, "{}").await;
+        support::fault(&report, FaultKind::ScriptBroken);
+    }
+}
+
+#[tokio::test]
 async fn thousands_of_calls_leak_nothing() {
     let bench = Bench::with(|config| config.pool.recycle_after = 500);
     let code = script("def main(n):\n    print(n)\n    return [n]\n");
