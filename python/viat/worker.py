@@ -202,6 +202,7 @@ class Worker:
         self.name, self.limit, self.turn = name, limit, allocate_lock()
         self.viat, self.output, self.arguments = modules["viat"], modules["output"], modules["arguments"]
         self.channel, self.cancel_fd, self.attempt = Channel(protocol), cancel, None
+        self.told = None  # the attempt that was last asked to stop
         self.main = self.bind = self.broken = None
         self.is_async = False
 
@@ -293,7 +294,10 @@ class Worker:
             call = from_json(data.decode())
             del data
             context.__dict__.update(call["context"])
-            self.attempt = call["id"]
+            with turn:
+                self.attempt = call["id"]
+                if self.told == self.attempt:
+                    viat._signal(True)
             kind, data = self.run(call["args"])
             del call
             flush()
@@ -317,8 +321,10 @@ class Worker:
                 os.kill(PID, 9)
             *lines, buffer = (buffer + more).split(b"\n")
             for line in lines:
-                with self.turn:  # a signal that comes late must not hit the next attempt
-                    if self.attempt is not None and line.decode() == self.attempt:
+                # it may come late, when the next attempt runs, or early, before the call itself has been read
+                with self.turn:
+                    self.told = line.decode()
+                    if self.told == self.attempt:
                         self.viat._signal(True)
 
 

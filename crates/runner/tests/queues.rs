@@ -192,6 +192,40 @@ async fn at_the_cap_idle_workers_of_other_pools_make_room() {
 }
 
 #[tokio::test]
+async fn many_scripts_share_few_workers() {
+    let bench = Bench::with(|config| config.max_workers = 2);
+    let mut calls = Vec::new();
+    for n in 0..90 {
+        let (pools, code) = (bench.pools.clone(), named(&format!("s{}", n % 5)));
+        calls.push(tokio::spawn(async move {
+            let worker = pools.reserve(code).await.unwrap();
+            let (_keep, stop) = oneshot::channel();
+            worker.run(call("{}", None), stop, mpsc::unbounded_channel().0).await
+        }));
+    }
+    for call in calls {
+        assert!(value(&call.await.unwrap()).is_number());
+    }
+    let status = bench.pools.status();
+    assert!(status.iter().all(|pool| pool.waiting + pool.starting + pool.busy == 0), "{status:?}");
+    assert!(status.iter().map(|pool| pool.idle).sum::<usize>() <= 2);
+}
+
+#[tokio::test]
+async fn workers_that_die_again_and_again_are_replaced() {
+    let bench = Bench::new();
+    let dies = script("import os\ndef main():\n    os._exit(1)\n");
+    bench.pools.prewarm(&named("other"));
+    for n in 0..60 {
+        if n % 7 == 0 {
+            bench.pools.prewarm(&dies);
+        }
+        let report = bench.call(&dies, "{}").await;
+        support::fault(&report, FaultKind::ScriptBroken);
+    }
+}
+
+#[tokio::test]
 async fn thousands_of_calls_leak_nothing() {
     let bench = Bench::with(|config| config.pool.recycle_after = 500);
     let code = script("def main(n):\n    print(n)\n    return [n]\n");

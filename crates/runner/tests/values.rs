@@ -198,6 +198,33 @@ async fn pydantic_models_are_built_where_pydantic_is_installed() {
 }
 
 #[tokio::test]
+async fn site_packages_are_found_when_an_import_misses() {
+    let bench = Bench::new();
+    let source = r#"
+import sys
+def main():
+    before = len(sys.path)
+    try:
+        import surely_missing
+    except ModuleNotFoundError as missing:
+        assert missing.name == "surely_missing", missing
+    else:
+        assert False
+    import site, os
+    expected = [p for p in site.getsitepackages() if os.path.isdir(p)]
+    return [p in sys.path for p in expected] + [len(sys.meta_path)]
+"#;
+    let report = bench.call(&script(source), "{}").await;
+    assert!(value(&report).as_array().unwrap().iter().all(|each| each != false), "{:?}", report.outcome);
+    let by_name = script(
+        "import importlib.metadata, importlib.util\nfrom viat import cancel_event, cancelled\ndef main():\n    return [cancel_event.is_set(), cancelled(), importlib.util.find_spec('surely_missing')]\n",
+    );
+    assert_eq!(value(&bench.call(&by_name, "{}").await), &json!([false, false, null]));
+    let twice = "import dataclasses, typing\n@dataclasses.dataclass\nclass P:\n    x: 'int'\ndef main(p: P):\n    return dataclasses.asdict(p)\n";
+    assert_eq!(value(&bench.call(&script(twice), r#"{"p":{"x":1}}"#).await), &json!({"x": 1}));
+}
+
+#[tokio::test]
 async fn async_main_is_awaited() {
     let bench = Bench::new();
     let code = script("import asyncio\nasync def main(n):\n    await asyncio.sleep(0)\n    return n + 1\n");

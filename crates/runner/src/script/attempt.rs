@@ -5,14 +5,14 @@ use std::pin::{Pin, pin};
 use std::task::Poll;
 use std::time::Duration;
 
-use serde::Deserialize;
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until};
 
-use super::call::{Answer, Call, Log, Notice, Outcome, Report, Stop};
+use super::call::{Call, Log, Notice, Outcome, Report, Stop};
 use super::config::RunnerConfig;
 use super::ends::{Arrival, Frame, frame};
+use super::exchange::{Progress, call_frame, describe_late, read_question, read_result};
 use super::fault::{Fault, FaultKind};
 use super::log::LogBuffer;
 use super::worker::Worker;
@@ -319,40 +319,6 @@ impl Attempt<'_> {
     }
 }
 
-#[derive(Deserialize)]
-struct Progress {
-    fraction: Option<f64>,
-    note: Option<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(tag = "what", rename_all = "snake_case")]
-enum Question {
-    Defer { workflow: String, args: Value },
-    Resource { name: String, kind: Option<String> },
-}
-
-fn read_question(frame: &Frame, ack: Answer) -> Result<Notice, serde_json::Error> {
-    Ok(match serde_json::from_slice(frame.body())? {
-        Question::Defer { workflow, args } => Notice::Defer { workflow, args, ack },
-        Question::Resource { name, kind } => Notice::Resource { name, kind, ack },
-    })
-}
-
-fn read_result(frame: &Frame) -> Result<Outcome, serde_json::Error> {
-    match frame.kind() {
-        b'r' => serde_json::from_slice(frame.body()).map(Outcome::Returned),
-        _ => serde_json::from_slice(frame.body()).map(Outcome::Failed),
-    }
-}
-
-fn call_frame(call: &Call) -> Result<Vec<u8>, serde_json::Error> {
-    let id = serde_json::to_string(&call.attempt_id)?;
-    let context = serde_json::to_string(&call.context)?;
-    let parts = [r#"{"id":"#, &id, r#","context":"#, &context, r#","args":"#, &call.args, "}"];
-    Ok(frame(b'c', &parts.map(str::as_bytes)))
-}
-
 fn outcome_of(ending: Ending) -> Outcome {
     match ending {
         Ending::Timeout(timeout) => Outcome::Failed(timed_out(timeout)),
@@ -362,14 +328,4 @@ fn outcome_of(ending: Ending) -> Outcome {
 
 fn timed_out(timeout: Duration) -> Fault {
     Fault::new(FaultKind::Timeout, format!("the attempt outran its timeout of {} ms", timeout.as_millis()))
-}
-
-fn describe_late(outcome: &Outcome) -> String {
-    let text = match outcome {
-        Outcome::Returned(value) => format!("returned after its end: {value}"),
-        Outcome::Failed(fault) => format!("failed after its end: {}: {}", fault.code, fault.message),
-        Outcome::Stopped => String::new(),
-    };
-    let end = text.char_indices().nth(1000).map_or(text.len(), |(at, _)| at);
-    text[..end].to_string()
 }

@@ -33,7 +33,7 @@ pub struct Context {
 /// One attempt to be made.
 #[derive(Debug, Clone)]
 pub struct Call {
-    /// The attempt's id; it must not contain a line break.
+    /// The attempt's id, never used twice; it must not contain a line break.
     pub attempt_id: String,
     /// The arguments: the text of a JSON object.
     pub args: Arc<str>,

@@ -3,6 +3,12 @@
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// What the names of our cgroups start with.
+pub(crate) const PREFIX: &str = "viat-";
+/// A cgroup without a process is younger than this while its worker is being started.
+const LEFT_BEHIND: Duration = Duration::from_secs(60);
 
 /// The folder in which cgroups for trees can be made: our own cgroup in a v2 hierarchy that has `cgroup.kill`.
 pub(crate) fn parent() -> Option<PathBuf> {
@@ -20,7 +26,7 @@ fn mount_point(line: &str) -> Option<PathBuf> {
 
 /// Tried, not guessed: rights, read-only mounts and old kernels all look alike from outside.
 fn usable(folder: &Path) -> bool {
-    let probe = folder.join(format!("viat-probe-{}", std::process::id()));
+    let probe = folder.join(format!("{PREFIX}probe-{}", std::process::id()));
     if fs::create_dir(&probe).is_err() {
         return false;
     }
@@ -47,12 +53,27 @@ pub(crate) fn is_empty(folder: &Path) -> bool {
     fs::read_to_string(folder.join("cgroup.events")).map_or(true, |text| text.lines().any(|line| line == "populated 0"))
 }
 
-/// Removes the cgroup and those below it.
+/// Removes the cgroup and those below it; the last process's leaving may take the kernel a moment.
 pub(crate) fn remove(folder: &Path) {
-    if let Ok(entries) = fs::read_dir(folder) {
+    for _ in 0..50 {
+        let Ok(entries) = fs::read_dir(folder) else { return };
         for entry in entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())) {
             remove(&entry.path());
         }
-        let _ = fs::remove_dir(folder);
+        if fs::remove_dir(folder).is_ok() || !is_empty(folder) {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Removes empty cgroups that an engine left which died while it started a worker.
+pub(crate) fn sweep(parent: &Path) {
+    let Ok(entries) = fs::read_dir(parent) else { return };
+    for entry in entries.flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with(PREFIX)) {
+        let old = entry.metadata().and_then(|meta| meta.modified()).is_ok_and(|at| at.elapsed().is_ok_and(|age| age > LEFT_BEHIND));
+        if old && is_empty(&entry.path()) {
+            let _ = fs::remove_dir(entry.path());
+        }
     }
 }

@@ -17,6 +17,7 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
@@ -32,19 +33,39 @@ const FIRST_FD: i32 = 100;
 
 /// The guardian's whole life; the binary's `main` calls it when its first argument is `__guardian`.
 ///
-/// The arguments after that are the tree's cgroup (`-` for none) and the worker's command line, to which the
-/// numbers of the protocol descriptor and the cancel descriptor are appended.
+/// The arguments after that are the tree's cgroup (`-` for none), its scratch folder, and the worker's command line,
+/// to which the numbers of the protocol descriptor and the cancel descriptor are appended.
 pub fn guardian_main() -> ExitCode {
     let mut args = std::env::args_os().skip_while(|arg| arg != ARGUMENT).skip(1);
-    let (Some(folder), Some(program)) = (args.next(), args.next()) else { return ExitCode::from(64) };
-    let folder = (folder != "-").then(|| PathBuf::from(folder));
-    match guard(folder, &program, args.collect()) {
+    let (Some(cgroup), Some(scratch), Some(program)) = (args.next(), args.next(), args.next()) else { return ExitCode::from(64) };
+    let place = Place { cgroup: (cgroup != "-").then(|| PathBuf::from(cgroup)), scratch: PathBuf::from(scratch) };
+    let done = guard(&place, &program, args.collect());
+    // only reached when no worker was started
+    place.clear();
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::from(71),
     }
 }
 
-fn guard(folder: Option<PathBuf>, program: &OsString, args: Vec<OsString>) -> io::Result<()> {
+/// What the tree occupies besides processes.
+#[derive(Clone)]
+struct Place {
+    cgroup: Option<PathBuf>,
+    scratch: PathBuf,
+}
+
+impl Place {
+    fn clear(&self) {
+        if let Some(folder) = &self.cgroup {
+            cgroup::remove(folder);
+        }
+        let _ = std::fs::remove_dir_all(&self.scratch);
+    }
+}
+
+/// Returns only if no worker could be started; else the process ends when the tree is dead.
+fn guard(place: &Place, program: &OsString, args: Vec<OsString>) -> io::Result<()> {
     let _ = setsid(); // Ctrl-C at the terminal is the engine's to handle
     set_child_subreaper(Some(getpid()))?;
     let protocol = fcntl_dupfd_cloexec(stdin(), FIRST_FD)?;
@@ -62,14 +83,17 @@ fn guard(folder: Option<PathBuf>, program: &OsString, args: Vec<OsString>) -> io
         Err(error) => return say(&control, &format!("f{}: {error}", program.to_string_lossy())),
     };
     // before the go: the worker runs nothing of the script until it is in its cgroup
-    let folder = folder.filter(|folder| cgroup::write(&folder.join("cgroup.procs"), &worker.to_string()).is_ok());
+    let folder = place.cgroup.as_deref().filter(|folder| cgroup::write(&folder.join("cgroup.procs"), &worker.to_string()).is_ok());
     let _ = cancel.write_all(b"g");
-    say(&control, &format!("s{worker}"))?;
+    let _ = say(&control, &format!("s{worker}")); // an engine that is gone shows when it is listened to
 
-    let (reports, place) = (control.try_clone()?, folder.clone());
-    std::thread::Builder::new().stack_size(128 << 10).spawn(move || reap(worker, &reports, place.as_deref()))?;
-    listen(control, cancel, folder.as_deref());
-    Ok(())
+    let (control, place) = (Arc::new(control), place.clone());
+    let reports = Arc::clone(&control);
+    let reaper = std::thread::Builder::new().stack_size(128 << 10).spawn(move || reap(worker, &reports, &place));
+    if reaper.is_ok() {
+        listen(&control, cancel);
+    }
+    kill_all(folder)
 }
 
 fn start(program: &OsString, args: Vec<OsString>, protocol: OwnedFd, cancel: OwnedFd, log: OwnedFd) -> io::Result<u32> {
@@ -93,7 +117,7 @@ fn say(mut control: &UnixStream, line: &str) -> io::Result<()> {
 }
 
 /// Waits for every child; ends the process when there are none, which is when the tree is dead.
-fn reap(worker: u32, control: &UnixStream, folder: Option<&Path>) {
+fn reap(worker: u32, control: &UnixStream, place: &Place) {
     loop {
         match wait(WaitOptions::empty()) {
             Ok(Some((pid, status))) if pid.as_raw_nonzero().get().cast_unsigned() == worker => {
@@ -104,9 +128,7 @@ fn reap(worker: u32, control: &UnixStream, folder: Option<&Path>) {
         }
     }
     let _ = say(control, "d");
-    if let Some(folder) = folder {
-        cgroup::remove(folder);
-    }
+    place.clear();
     std::process::exit(0);
 }
 
@@ -138,16 +160,20 @@ fn signal_name(signal: i32) -> &'static str {
     }
 }
 
-/// Obeys the engine until it says kill or is gone, then kills until the reaper ends this process.
-fn listen(control: UnixStream, mut cancel: PipeWriter, folder: Option<&Path>) {
+/// Obeys the engine until it says kill or is gone.
+fn listen(control: &UnixStream, mut cancel: PipeWriter) {
     for line in BufReader::new(control).split(b'\n') {
         match line.as_deref() {
             Ok([b'c', attempt @ ..]) => {
                 let _ = cancel.write_all(&[attempt, b"\n"].concat());
             }
-            _ => break,
+            _ => return,
         }
     }
+}
+
+/// Kills until the reaper ends this process.
+fn kill_all(folder: Option<&Path>) -> ! {
     let mut pause = Duration::from_millis(1);
     loop {
         if let Some(folder) = folder {

@@ -39,6 +39,7 @@ impl Interpreter {
             Some(path) => path.to_path_buf(),
             None => on_path("python3").ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "there is no python3 on PATH"))?,
         };
+        let found = std::path::absolute(found)?;
         let sources = python::sources();
         let cache = cache_dir.join(format!("python-{:016x}", key(&found, &sources)?));
         if let Ok(said) = fs::read(&cache)
@@ -84,8 +85,13 @@ fn read(said: &[u8]) -> Option<Interpreter> {
 }
 
 fn ask(path: &Path, sources: &str) -> io::Result<Vec<u8>> {
-    let mut child =
-        Command::new(path).args(["-I", "-S", "-c", python::COMPILER]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    let mut child = Command::new(path)
+        .current_dir("/")
+        .args(["-I", "-S", "-c", python::COMPILER])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
     if let Some(mut stdin) = child.stdin.take() {
         let _ = stdin.write_all(sources.as_bytes());
     }

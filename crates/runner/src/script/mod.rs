@@ -36,6 +36,7 @@ mod call;
 mod cgroup;
 mod config;
 mod ends;
+mod exchange;
 mod fault;
 mod guardian;
 mod inspect;
@@ -46,6 +47,7 @@ mod process;
 mod python;
 mod reservation;
 mod roster;
+mod supply;
 mod tree;
 mod worker;
 

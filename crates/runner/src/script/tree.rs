@@ -32,8 +32,8 @@ pub struct TreeId {
 
 /// Proves a tree dead that an earlier engine left behind, killing what still lives; tells whether anything did.
 ///
-/// Call it only when that engine is dead. A daemonised process that wiped its environment is found by its cgroup
-/// or below a living guardian, not otherwise.
+/// Call it only when that engine is dead. A daemonised process that wiped its environment and left its folder is
+/// found by its cgroup or below a living guardian, not otherwise.
 pub async fn kill_leftover(tree: &TreeId) -> io::Result<bool> {
     destroy(tree).await
 }
@@ -79,15 +79,17 @@ fn members(tree: &TreeId) -> Vec<process::Stat> {
     let below = guardian.map(|seen| process::descendants(seen.pid)).unwrap_or_default();
     process::all()
         .into_iter()
-        .filter(|pid| *pid != tree.guardian && (in_cgroup.contains(pid) || carries(*pid, &mark) || below.iter().any(|seen| seen.pid == *pid)))
+        .filter(|pid| *pid != tree.guardian && (in_cgroup.contains(pid) || carries(*pid, &mark, tree) || below.iter().any(|seen| seen.pid == *pid)))
         .filter_map(process::stat)
         .filter(|seen| !seen.zombie)
         .chain(guardian)
         .collect()
 }
 
-fn carries(pid: u32, mark: &str) -> bool {
+/// The marker in the environment, or a working directory in the scratch folder: few wipe the one and leave the other.
+fn carries(pid: u32, mark: &str, tree: &TreeId) -> bool {
     fs::read(format!("/proc/{pid}/environ")).is_ok_and(|text| text.split(|byte| *byte == 0).any(|entry| entry == mark.as_bytes()))
+        || fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|folder| folder.starts_with(&tree.scratch))
 }
 
 /// Orphans of a guardian that died come to the engine, a subreaper; they must not stay zombies.

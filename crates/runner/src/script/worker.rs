@@ -69,7 +69,7 @@ impl Worker {
         let marker = fs::read_to_string("/proc/sys/kernel/random/uuid")?.trim().to_string();
         let scratch = config.scratch.join(&marker);
         fs::create_dir_all(&scratch)?;
-        let cgroup = cgroups.map(|folder| folder.join(format!("viat-{marker}"))).filter(|folder| fs::create_dir(folder).is_ok());
+        let cgroup = cgroups.map(|folder| folder.join(format!("{}{marker}", cgroup::PREFIX))).filter(|folder| fs::create_dir(folder).is_ok());
         let mut tree = TreeId { guardian: 0, started: 0, marker, cgroup, scratch };
         match Worker::start_guardian(config, &mut tree) {
             Ok((guardian, ends, switch)) => Ok(Worker {
@@ -104,6 +104,7 @@ impl Worker {
         let mut guardian = Command::new(program)
             .args(args)
             .arg(tree.cgroup.as_deref().map_or("-".as_ref(), std::path::Path::as_os_str))
+            .arg(&tree.scratch)
             .arg(&config.interpreter.path)
             // -S: the worker looks for site packages when an import misses (python/viat/worker.py)
             .args(["-I", "-S", "-X", "utf8", "-c", python::LOADER])
@@ -127,18 +128,20 @@ impl Worker {
         Ok((guardian, ends, switch))
     }
 
+    /// Waits for the guardian's word and the worker's; they come in any order.
     async fn until_ready(&mut self, log: &mut LogBuffer) -> Result<(), String> {
-        loop {
+        let mut ready = false;
+        while !ready || self.pid == 0 {
             match std::future::poll_fn(|cx| self.ends.poll_arrival(cx, log)).await {
-                Arrival::Frame(frame) if frame.kind() == b'k' => {
+                Arrival::Frame(frame) if frame.kind() == b'k' && !ready => {
                     self.loaded = frame.body() == b"true";
-                    return Ok(());
+                    ready = true;
                 }
                 // what the guardian has to say about it follows
                 Arrival::ProtocolClosed => {}
                 Arrival::Frame(_) | Arrival::Garbage(_) => return Err("it does not keep to the protocol".to_string()),
                 Arrival::Control(line) => match line.split_at_checked(1) {
-                    Some(("s", pid)) => self.pid = pid.parse().unwrap_or(0),
+                    Some(("s", pid)) => self.pid = pid.parse().map_err(|_| format!("its guardian says {line:?}"))?,
                     Some(("f", reason)) => return Err(reason.to_string()),
                     Some(("e", how)) => return Err(format!("the interpreter {how}")),
                     _ => return Err("its tree died".to_string()),
@@ -146,6 +149,7 @@ impl Worker {
                 Arrival::ControlClosed => return Err("its guardian died".to_string()),
             }
         }
+        Ok(())
     }
 
     /// Whether the worker, found idle, can take an attempt.

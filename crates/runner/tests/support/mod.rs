@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -100,7 +101,9 @@ pub fn call(args: &str, timeout: Option<Duration>) -> Call {
         idempotency_key: "key".into(),
         deadline: None,
     };
-    Call { attempt_id: "attempt-1".into(), args: args.into(), context, timeout }
+    static ATTEMPTS: AtomicUsize = AtomicUsize::new(1);
+    let attempt_id = format!("attempt-{}", ATTEMPTS.fetch_add(1, Ordering::Relaxed));
+    Call { attempt_id, args: args.into(), context, timeout }
 }
 
 pub fn script(source: &str) -> Arc<ScriptCode> {
