@@ -28,6 +28,8 @@ fn the_table() {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
     #[test]
     fn any_count_of_components_adds_up(w in 0u64..100, d in 0u64..100, h in 0u64..100, m in 0u64..1000, s in 0u64..1000, f in 0u64..1000) {
         let text = format!("P{w}W{d}DT{h}H{m}M{s}.{f:03}S");

@@ -12,7 +12,7 @@ fn declared(inputs: &str) -> Result<Definition, String> {
 }
 
 fn given(inputs: &str, value: Value) -> Result<String, String> {
-    match check_inputs(&declared(inputs).unwrap(), &value) {
+    match check_inputs(&declared(inputs).expect(inputs), &value) {
         Ok(map) => Ok(Value::Object(map).to_string()),
         Err(problems) => Err(problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")),
     }

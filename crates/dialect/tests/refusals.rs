@@ -1,4 +1,5 @@
 //! Every document that must be refused, with what its diagnostics must say; and those that must be accepted.
+#![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "the tests measure time; the crate does not")]
 
 use viat_dialect::{Compiled, Names, Severity, Style, compile};
 
@@ -236,6 +237,21 @@ fn hostile_documents_are_refused_quickly_and_without_a_crash() {
     assert!(compile("w.yaml", b"steps:\n  - \xff\n", &names()).rendered(Style::Plain).contains("w.yaml:2:5"));
     assert!(compiled("steps: \0").rendered(Style::Plain).contains("NUL"));
     assert!(begin.elapsed().as_secs() < 20, "{:?}", begin.elapsed());
+}
+
+#[test]
+fn large_documents_are_compiled_and_drawn_quickly() {
+    let begin = std::time::Instant::now();
+    let items: String = (0..30_000).map(|n| format!("\"é${{ nope{n} }} x\", ")).collect();
+    let drawn = refused(&format!("{{\"steps\": [{{\"id\": \"a\", \"set\": [{items} 1]}}]}}"), &["nope0", "more"]);
+    assert!(drawn.len() < 100_000, "{}", drawn.len());
+    let items: String = (0..90_000).map(|n| format!("k{n}: v, ")).collect();
+    refused(&format!("steps: [{{id: a, set: {{{items} }}}}, {{id: a, script: nope}}]"), &["nope"]);
+    refused(&format!("steps: [{{id: a, set: [&x {}, {}]}}]", "y".repeat(500_000), vec!["*x"; 50_000].join(", ")), &["MiB of text"]);
+    refused(&format!("steps:\n{}", "  - a: [".repeat(30_000)), &[]);
+    refused(&"a:\n".repeat(200_000), &["twice"]);
+    assert!(begin.elapsed().as_secs() < 20, "{:?}", begin.elapsed());
+    println!("large documents: {:?}", begin.elapsed());
 }
 
 #[test]

@@ -15,7 +15,7 @@ inputs: {n: integer, o: {type: object, default: {}}, x: {type: string, required:
 steps:
   - id: request
     script: s
-    args: {value: $inputs.o.items[0]["odd key"]?, t: "n=${ inputs.n } of ${ [1, 2].map(x, x + 1) }", l: [&a 1, *a]}
+    args: {value: '$inputs.o.items[0]["odd key"]?', t: "n=${ inputs.n } of ${ [1, 2].map(x, x + 1) }", l: [&a 1, *a]}
     retry: {times: 3, initial_ms: 100, factor: 2.0, max_ms: 5000, jitter: false}
     timeout: PT0.5S
     on_error:
@@ -63,7 +63,7 @@ const LINES: [&str; 24] = [
 ];
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: std::option_env!("VIAT_FUZZ_CASES").and_then(|text| text.parse().ok()).unwrap_or(400), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn arbitrary_bytes(bytes in prop::collection::vec(any::<u8>(), 0..400)) {

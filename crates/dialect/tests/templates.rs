@@ -18,7 +18,7 @@ fn template(yaml: &str) -> Template {
 }
 
 fn shown(yaml: &str) -> Value {
-    serde_json::to_value(template(yaml)).unwrap()
+    serde_json::to_value(template(yaml)).expect(yaml)
 }
 
 #[test]

@@ -76,7 +76,10 @@ fn token_at(text: &str, at: usize, found: &[cel::parser::pratt_parser::Token]) -
 fn plain_words(message: &str, token: &str, text: &str) -> (String, Option<String>) {
     let after = |word: &str| text.contains(&format!(".{word}"));
     if message.contains("<EOF>' expecting expression") {
-        return ("something is missing at its end".into(), None);
+        return (format!("something must follow `{token}`"), None);
+    }
+    if token == "=" {
+        return ("`=` does not fit here".into(), Some("compare with `==`".into()));
     }
     if message.contains("expecting <EOF>") {
         return (format!("`{token}` does not fit here"), None);

@@ -38,12 +38,17 @@ pub fn end_of_expression(text: &str) -> Result<usize, Unclosed> {
             TokenKind::TokLeftBrace => depth += 1,
             TokenKind::TokRightBrace if depth == 0 => return Ok(token.start),
             TokenKind::TokRightBrace => depth -= 1,
-            TokenKind::TokError if token.end >= text.len() && text[token.start..].starts_with(['"', '\'', '`', 'r', 'R', 'b', 'B']) => {
+            TokenKind::TokError if token.end >= text.len() && begins_quoted(&text.as_bytes()[token.start..]) => {
                 return Err(Unclosed::String(token.start));
             }
             _ => {}
         }
     }
+}
+
+/// Whether a quote opens here. The lexer may stop inside a character, so these are bytes.
+fn begins_quoted(bytes: &[u8]) -> bool {
+    matches!(bytes.first(), Some(b'"' | b'\'' | b'`' | b'r' | b'R' | b'b' | b'B'))
 }
 
 /// What was opened and not closed.

@@ -156,9 +156,9 @@ impl Reader<'_, '_> {
 
     /// The place of a part of a string: exact if the file has the string as it reads, the whole string otherwise.
     fn within(&self, node: &Node, range: std::ops::Range<usize>) -> Span {
-        match node.text_start {
-            Some(base) => self.report.source.span(base + range.start..base + range.end),
-            None => node.span,
+        match (node.place_of(range.start), node.place_of(range.end)) {
+            (Some(start), Some(end)) => self.report.source.span(start..end),
+            _ => node.span,
         }
     }
 

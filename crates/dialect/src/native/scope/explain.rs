@@ -80,7 +80,11 @@ impl Checker<'_, '_, '_> {
             }
             Some(other) => {
                 let message = format!("an entry has `output`, and `{}` has no `{}`", used.shown(), crate::yaml::shortened(other));
-                let help = if other == "_errors" { "only a loop has `_errors`".to_owned() } else { format!("did you mean `{output}.{other}`?") };
+                let help = match suggest::nearest(other, ["output", "_error"]) {
+                    _ if other == "_errors" => "only a loop has `_errors`".to_owned(),
+                    Some(key) => format!("did you mean `{}`?", used.with(&format!("{root}.{key}"))),
+                    None => format!("did you mean `{output}.{other}`?"),
+                };
                 self.report.error("unknown-name", used.span, message).help(help);
             }
             None => {
