@@ -94,3 +94,10 @@ fn a_warning_and_the_data_form() {
     );
     assert!(result.rendered(Style::Coloured).contains("\u{1b}["));
 }
+
+#[test]
+fn other_line_ends_and_byte_order_marks_do_not_shift_places() {
+    let text = "\u{feff}steps:\r\n  - id: a\r\n    set: |\r\n      x ${ nope } y\r\n  - {id: b, set: $nope2.output}\r\n";
+    let drawn = drawn(text);
+    assert!(drawn.contains("w.yaml:4:12") && drawn.contains("w.yaml:5:18"), "{drawn}");
+}

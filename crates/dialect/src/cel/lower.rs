@@ -61,9 +61,11 @@ impl<'a> Lowering<'a> {
                 Ok(Expr::Map(entries))
             }
             Tree::Comprehension(walk) => self.comprehension(walk, below),
-            Tree::Struct(made) => {
-                self.refuse(&made.type_name, format!("`{} {{…}}` makes a value of a type, and there are only JSON values here", made.type_name), Some("write a map: {\"key\": value}".into()))
-            }
+            Tree::Struct(made) => self.refuse(
+                &made.type_name,
+                format!("`{} {{…}}` makes a value of a type, and there are only JSON values here", made.type_name),
+                Some("write a map: {\"key\": value}".into()),
+            ),
             Tree::Unspecified => self.refuse("", "the expression cannot be read".into(), None),
         }
     }

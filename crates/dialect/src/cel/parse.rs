@@ -28,14 +28,15 @@ pub struct SyntaxError {
 /// The first complaint.
 pub fn parse(text: &str) -> Result<Program, SyntaxError> {
     let shown = crate::yaml::shortened(text.trim());
-    let refuse = |range: Range<usize>, reason: String, help: Option<String>| SyntaxError {
-        message: format!("`{shown}` is not an expression: {reason}"),
-        range,
-        help,
-    };
+    let refuse =
+        |range: Range<usize>, reason: String, help: Option<String>| SyntaxError { message: format!("`{shown}` is not an expression: {reason}"), range, help };
     let found = tokens::tokens(text).map_err(|(range, reason)| refuse(range, reason, None))?;
     if found.is_empty() {
-        return Err(SyntaxError { message: "the expression is empty".into(), range: 0..text.len(), help: Some("write an expression between `${` and `}`".into()) });
+        return Err(SyntaxError {
+            message: "the expression is empty".into(),
+            range: 0..text.len(),
+            help: Some("write an expression between `${` and `}`".into()),
+        });
     }
     let nested = "it is nested too deep; do part of it in a `set` entry or in a script";
     // The parser's own bound counts parentheses only; chains of operators make trees as deep as they are long.

@@ -31,7 +31,9 @@ impl Reader<'_, '_> {
                     Value::String(text) if !text.contains("${") => format!("write {what}: ${{ {text} }}"),
                     _ => "there is no truthiness: compare, as in ${ inputs.n > 0 }".to_owned(),
                 };
-                self.report.error("not-a-condition", node.span, format!("`{what}` takes an expression `${{ … }}`, a reference or a boolean, not {}", given(node))).help(help);
+                self.report
+                    .error("not-a-condition", node.span, format!("`{what}` takes an expression `${{ … }}`, a reference or a boolean, not {}", given(node)))
+                    .help(help);
             }
         }
         filled
@@ -59,7 +61,9 @@ impl Reader<'_, '_> {
             _ => match node.to_json() {
                 Ok(value) => Template::Literal(value),
                 Err(span) => {
-                    self.report.error("not-json", span, format!("`{}` is not a JSON value", node.shown())).help("write a finite number, or quote it to make it a string");
+                    self.report
+                        .error("not-json", span, format!("`{}` is not a JSON value", node.shown()))
+                        .help("write a finite number, or quote it to make it a string");
                     Template::Literal(Json::Null)
                 }
             },

@@ -83,7 +83,9 @@ impl<'a> Loader<'a, '_, '_> {
                 (Event::StreamEnd, _) => break,
                 (Event::DocumentStart(_), marks) if root.is_some() => {
                     let here = self.span(marks);
-                    self.report.error("two-documents", here, "a second YAML document begins here; a file holds one workflow").help("put it into a file of its own");
+                    self.report
+                        .error("two-documents", here, "a second YAML document begins here; a file holds one workflow")
+                        .help("put it into a file of its own");
                     return None;
                 }
                 (Event::StreamStart | Event::DocumentStart(_) | Event::DocumentEnd | Event::Nothing, _) => {}
