@@ -192,6 +192,10 @@ fn scope_is_that_of_what_is_certain_to_have_run() {
         }
     }
     accepted(&catch("$request.output"));
+    accepted(
+        "inputs: {o: {}}\nsteps: [{id: a, script: s, on_error: continue}, {id: b, set: '${ has(a.output) && has(a._error.code) && has(inputs.o) && a[\"output\"].x == 1 }'}]\n",
+    );
+    refused("steps: [{id: a, set: 1}, {id: b, set: '${ has(a.oupput) }'}, {id: c, set: '${ has(inputs.nope) }'}]\n", &["oupput", "nope"]);
     accepted(&catch("$request.output").replace("$_error.code", "$request._error.code"));
     refused(&catch("$request.output").replace("$_error.code", "$request.output"), &["$request._error"]);
     accepted(
