@@ -104,13 +104,30 @@ pub struct Source<'a> {
     pub text: &'a str,
     /// Where each line begins.
     lines: Vec<usize>,
+    /// How many characters lie before every [`STRIDE`]th byte: a file may be one long line, and columns are asked for often.
+    characters: Vec<usize>,
 }
+
+const STRIDE: usize = 256;
 
 impl<'a> Source<'a> {
     /// Finds the lines of a text.
     pub fn new(file: &'a str, text: &'a str) -> Source<'a> {
         let lines = std::iter::once(0).chain(text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at + 1)).collect();
-        Source { file, text, lines }
+        let mut before = 0;
+        let count = |chunk: &[u8]| {
+            let here = before;
+            before += begun(chunk);
+            here
+        };
+        let characters = text.as_bytes().chunks(STRIDE).map(count).collect();
+        Source { file, text, lines, characters }
+    }
+
+    /// How many characters lie before a character boundary.
+    fn characters_before(&self, at: usize) -> usize {
+        let chunk = (at / STRIDE).min(self.characters.len().saturating_sub(1));
+        self.characters.get(chunk).copied().unwrap_or(0) + begun(&self.text.as_bytes()[chunk * STRIDE..at])
     }
 
     /// The place of a range of bytes; a range beyond the text is clipped.
@@ -119,9 +136,14 @@ impl<'a> Source<'a> {
         let end = floor_boundary(self.text, range.end).max(start);
         let line = self.lines.partition_point(|begin| *begin <= start).max(1);
         let begin = self.lines.get(line - 1).copied().unwrap_or(0);
-        let col = self.text.get(begin..start).map_or(0, |before| before.chars().count()) + 1;
+        let col = self.characters_before(start) - self.characters_before(begin) + 1;
         Span { start, end, line, col }
     }
+}
+
+/// How many characters begin in these bytes.
+fn begun(bytes: &[u8]) -> usize {
+    bytes.iter().filter(|byte| **byte & 0xc0 != 0x80).count()
 }
 
 /// The nearest character boundary at or before a byte.
@@ -203,5 +225,22 @@ impl<'a> Report<'a> {
             }
         }
         all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_count_lines_and_characters() {
+        let text = format!("é\n{}x\n", "世".repeat(1000));
+        let source = Source::new("w.yaml", &text);
+        let at = text.find('x').unwrap();
+        assert_eq!(source.span(at..at + 1), Span { start: at, end: at + 1, line: 2, col: 1001 });
+        assert_eq!(source.span(1..2), Span { start: 0, end: 2, line: 1, col: 1 });
+        let end = source.span(usize::MAX..usize::MAX);
+        assert_eq!((end.start, end.line, end.col), (text.len(), 3, 1));
+        assert_eq!(Source::new("w.yaml", "").span(5..9), Span { start: 0, end: 0, line: 1, col: 1 });
     }
 }

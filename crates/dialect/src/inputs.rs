@@ -1,4 +1,6 @@
 //! What a caller gives, checked against what the workflow declares.
+//!
+//! Schemas are JSON Schema 2020-12 with `format` checked. As JSON Schema has it, `2.0` is an `integer`; it is accepted and stays the double that it is.
 
 use serde_json::{Map, Value};
 use viat_engine::ir::{Definition, InputDeclaration};

@@ -12,7 +12,7 @@ fn declared(inputs: &str) -> Result<Definition, String> {
 }
 
 fn given(inputs: &str, value: Value) -> Result<String, String> {
-    match check_inputs(&declared(inputs).unwrap(), &value) {
+    match check_inputs(&declared(inputs).expect(inputs), &value) {
         Ok(map) => Ok(Value::Object(map).to_string()),
         Err(problems) => Err(problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")),
     }
@@ -21,9 +21,19 @@ fn given(inputs: &str, value: Value) -> Result<String, String> {
 #[test]
 fn declarations_are_checked() {
     for (inputs, wanted) in [
-        ("{n: int}", "integer"), ("{n: sting}", "string"), ("{n: 3}", "{}"), ("{n: [string]}", "{}"), ("[n]", "map"), ("{n: {type: intger}}", "intger"), ("{n: {minimum: high}}", "high"),
-        ("{n: {type: integer, default: x}}", "default"), ("{n: {type: integer, minimum: 5, default: 1}}", "minimum"), ("{n: {pattern: '('}}", "schema"), ("{n: {$ref: 'https://example.com/x.json'}}", "schema"),
-        ("{n: {items: {type: 7}}}", "schema"), ("{n: {default: .inf}}", "finite"),
+        ("{n: int}", "integer"),
+        ("{n: sting}", "string"),
+        ("{n: 3}", "{}"),
+        ("{n: [string]}", "{}"),
+        ("[n]", "map"),
+        ("{n: {type: intger}}", "intger"),
+        ("{n: {minimum: high}}", "high"),
+        ("{n: {type: integer, default: x}}", "default"),
+        ("{n: {type: integer, minimum: 5, default: 1}}", "minimum"),
+        ("{n: {pattern: '('}}", "schema"),
+        ("{n: {$ref: 'https://example.com/x.json'}}", "schema"),
+        ("{n: {items: {type: 7}}}", "schema"),
+        ("{n: {default: .inf}}", "finite"),
     ] {
         let error = declared(inputs).expect_err(inputs);
         assert!(error.contains(wanted) && error.contains("w.yaml:1:"), "{inputs}\n{error}");
@@ -38,8 +48,14 @@ fn what_is_given_is_checked_and_filled_in() {
     const BOTH: &str = "{n: {type: integer, minimum: 1}, s: string}";
     assert_eq!(given(BOTH, json!({"s": "x", "n": 1})).unwrap(), r#"{"n":1,"s":"x"}"#);
     for (value, wanted) in [
-        (json!({}), "inputs.n: it is required"), (json!({"n": 0, "s": "x"}), "inputs.n: 0 is less than the minimum of 1"), (json!({"n": "1", "s": "x"}), "inputs.n: \"1\" is not of type \"integer\""),
-        (json!({"n": 1, "s": "x", "extra": 1}), "no input `extra`"), (json!({"n": 1, "s": null}), "inputs.s"), (json!([1]), "object"), (json!(3), "object"), (json!({"nn": 1, "s": "x", "n": 1}), "declared are `n`, `s`"),
+        (json!({}), "inputs.n: it is required"),
+        (json!({"n": 0, "s": "x"}), "inputs.n: 0 is less than the minimum of 1"),
+        (json!({"n": "1", "s": "x"}), "inputs.n: \"1\" is not of type \"integer\""),
+        (json!({"n": 1, "s": "x", "extra": 1}), "no input `extra`"),
+        (json!({"n": 1, "s": null}), "inputs.s"),
+        (json!([1]), "object"),
+        (json!(3), "object"),
+        (json!({"nn": 1, "s": "x", "n": 1}), "declared are `n`, `s`"),
         (json!({"n": u64::MAX, "s": "x"}), "64-bit"),
     ] {
         let error = given(BOTH, value.clone()).expect_err(&value.to_string());
@@ -50,7 +66,11 @@ fn what_is_given_is_checked_and_filled_in() {
     assert_eq!(given(OPTIONAL, json!({"a": null})).unwrap(), r#"{"d":10,"z":null,"zd":null,"a":null}"#);
     assert_eq!(given(OPTIONAL, json!({"a": {"y": 1, "b": 2.0}, "z": null, "d": 2})).unwrap(), r#"{"d":2,"z":null,"zd":null,"a":{"y":1,"b":2.0}}"#);
     assert!(given(OPTIONAL, json!({"a": 1, "d": null})).is_err());
-    assert!(given("{o: {type: object, properties: {items: {items: {type: string}}}}}", json!({"o": {"items": ["a", 3]}})).unwrap_err().starts_with("inputs.o.items[1]:"));
+    assert!(
+        given("{o: {type: object, properties: {items: {items: {type: string}}}}}", json!({"o": {"items": ["a", 3]}}))
+            .unwrap_err()
+            .starts_with("inputs.o.items[1]:")
+    );
     // JSON Schema calls 2.0 an integer; it is taken and stays the double that it is.
     assert_eq!(given("{n: integer}", json!({"n": 2.0})).unwrap(), r#"{"n":2.0}"#);
     assert!(given("{n: integer}", json!({"n": 2.5})).is_err());

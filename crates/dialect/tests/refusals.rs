@@ -1,4 +1,5 @@
 //! Every document that must be refused, with what its diagnostics must say; and those that must be accepted.
+#![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "the tests measure time; the crate does not")]
 
 use viat_dialect::{Compiled, Names, Severity, Style, compile};
 
@@ -101,9 +102,25 @@ fn all_errors_of_a_file_at_once() {
 #[test]
 fn retry_fields_out_of_range_are_refused_at_their_value() {
     for (field, value) in [
-        ("times", "0"), ("times", "11"), ("times", "1.5"), ("times", "3.0"), ("times", "\"3\""), ("times", "null"), ("initial_ms", "9"), ("initial_ms", "60001"),
-        ("initial_ms", "10.5"), ("factor", "0.99"), ("factor", "10.01"), ("factor", ".inf"), ("factor", ".nan"), ("factor", "\"2\""), ("max_ms", "99"),
-        ("max_ms", "60001"), ("jitter", "\"yes please\""), ("jitter", "yes"), ("attempts", "3"),
+        ("times", "0"),
+        ("times", "11"),
+        ("times", "1.5"),
+        ("times", "3.0"),
+        ("times", "\"3\""),
+        ("times", "null"),
+        ("initial_ms", "9"),
+        ("initial_ms", "60001"),
+        ("initial_ms", "10.5"),
+        ("factor", "0.99"),
+        ("factor", "10.01"),
+        ("factor", ".inf"),
+        ("factor", ".nan"),
+        ("factor", "\"2\""),
+        ("max_ms", "99"),
+        ("max_ms", "60001"),
+        ("jitter", "\"yes please\""),
+        ("jitter", "yes"),
+        ("attempts", "3"),
     ] {
         let mut fields = vec![("times", "3"), ("initial_ms", "100"), ("factor", "2.0"), ("max_ms", "5000"), ("jitter", "false")];
         fields.retain(|(name, _)| *name != field);
@@ -164,7 +181,9 @@ fn scope_is_that_of_what_is_certain_to_have_run() {
     refused("steps:\n  - {id: item, set: 1}\n  - {id: l, loop: {over: [1], steps: [{id: b, set: 1}]}}\n", &["loop variable `item`"]);
     refused("steps:\n  - {id: l, loop: {over: [1], steps: [{id: m, loop: {over: [1], steps: [{id: b, set: 1}]}}]}}\n", &["loop variable `item`"]);
     let catch = |reference: &str| {
-        format!("steps:\n  - id: request\n    script: wf_fail\n    on_error:\n      catch:\n        - {{id: recovery, script: wf_echo, args: {{value: $_error.code}}}}\noutputs:\n  result: {reference}\n")
+        format!(
+            "steps:\n  - id: request\n    script: wf_fail\n    on_error:\n      catch:\n        - {{id: recovery, script: wf_echo, args: {{value: $_error.code}}}}\noutputs:\n  result: {reference}\n"
+        )
     };
     for reference in ["$recovery.output", "$request._error.code", "$_error.code", "$requst.output"] {
         let drawn = refused(&catch(reference), &[reference.split('.').next().unwrap(), ":8:"]);
@@ -173,9 +192,15 @@ fn scope_is_that_of_what_is_certain_to_have_run() {
         }
     }
     accepted(&catch("$request.output"));
+    accepted(
+        "inputs: {o: {}}\nsteps: [{id: a, script: s, on_error: continue}, {id: b, set: '${ has(a.output) && has(a._error.code) && has(inputs.o) && a[\"output\"].x == 1 }'}]\n",
+    );
+    refused("steps: [{id: a, set: 1}, {id: b, set: '${ has(a.oupput) }'}, {id: c, set: '${ has(inputs.nope) }'}]\n", &["oupput", "nope"]);
     accepted(&catch("$request.output").replace("$_error.code", "$request._error.code"));
     refused(&catch("$request.output").replace("$_error.code", "$request.output"), &["$request._error"]);
-    accepted("steps:\n  - id: x\n    script: wf_fail\n    on_error:\n      catch:\n        - {id: inner, script: wf_fail, on_error: continue}\n        - {id: last, script: wf_echo, args: {value: $inner._error.code}}\noutputs: {v: $x.output}\n");
+    accepted(
+        "steps:\n  - id: x\n    script: wf_fail\n    on_error:\n      catch:\n        - {id: inner, script: wf_fail, on_error: continue}\n        - {id: last, script: wf_echo, args: {value: $inner._error.code}}\noutputs: {v: $x.output}\n",
+    );
 }
 
 #[test]
@@ -194,11 +219,20 @@ fn durations_are_accepted_and_refused() {
 #[test]
 fn what_is_right_and_not_available_says_so() {
     for entry in [
-        "parallel: {branches: {l: [{id: a, script: s}]}}", "parallel: {branches: [{id: a, script: s}, {id: b, set: 1}], on_failure: wait}",
-        "loop: {over: [1], steps: [{id: a, set: $item}]}", "loop: {while: \"${ iteration.index < 3 }\", steps: [{id: a, set: $iteration.index}]}",
-        "workflow: other, args: {x: 1}", "review: {title: hi, show: {a: 1}, timeout: P2D}", "wait: {for: PT2S}", "wait: {event: e, timeout: PT1S}",
-        "fail: {status: 422, code: negative, message: \"got ${ run.id }\"}", "return: {v: 1}", "compensate: [a]",
-        "script: s, compensate: {script: s, args: {v: $x.output}}", "script: s, resolve: {script: s}", "script: s, idempotency_key: $run.id",
+        "parallel: {branches: {l: [{id: a, script: s}]}}",
+        "parallel: {branches: [{id: a, script: s}, {id: b, set: 1}], on_failure: wait}",
+        "loop: {over: [1], steps: [{id: a, set: $item}]}",
+        "loop: {while: \"${ iteration.index < 3 }\", steps: [{id: a, set: $iteration.index}]}",
+        "workflow: other, args: {x: 1}",
+        "review: {title: hi, show: {a: 1}, timeout: P2D}",
+        "wait: {for: PT2S}",
+        "wait: {event: e, timeout: PT1S}",
+        "fail: {status: 422, code: negative, message: \"got ${ run.id }\"}",
+        "return: {v: 1}",
+        "compensate: [a]",
+        "script: s, compensate: {script: s, args: {v: $x.output}}",
+        "script: s, resolve: {script: s}",
+        "script: s, idempotency_key: $run.id",
     ] {
         let result = compiled(&format!("steps:\n  - {{id: x, {entry}}}\n"));
         let codes: Vec<&str> = result.diagnostics.iter().map(|one| one.code.as_str()).collect();
@@ -236,6 +270,21 @@ fn hostile_documents_are_refused_quickly_and_without_a_crash() {
     assert!(compile("w.yaml", b"steps:\n  - \xff\n", &names()).rendered(Style::Plain).contains("w.yaml:2:5"));
     assert!(compiled("steps: \0").rendered(Style::Plain).contains("NUL"));
     assert!(begin.elapsed().as_secs() < 20, "{:?}", begin.elapsed());
+}
+
+#[test]
+fn large_documents_are_compiled_and_drawn_quickly() {
+    let begin = std::time::Instant::now();
+    let items: String = (0..30_000).map(|n| format!("\"é${{ nope{n} }} x\", ")).collect();
+    let drawn = refused(&format!("{{\"steps\": [{{\"id\": \"a\", \"set\": [{items} 1]}}]}}"), &["nope0", "more"]);
+    assert!(drawn.len() < 100_000, "{}", drawn.len());
+    let items: String = (0..90_000).map(|n| format!("k{n}: v, ")).collect();
+    refused(&format!("steps: [{{id: a, set: {{{items} }}}}, {{id: a, script: nope}}]"), &["nope"]);
+    refused(&format!("steps: [{{id: a, set: [&x {}, {}]}}]", "y".repeat(500_000), vec!["*x"; 50_000].join(", ")), &["MiB of text"]);
+    refused(&format!("steps:\n{}", "  - a: [".repeat(30_000)), &[]);
+    refused(&"a:\n".repeat(200_000), &["twice"]);
+    assert!(begin.elapsed().as_secs() < 20, "{:?}", begin.elapsed());
+    println!("large documents: {:?}", begin.elapsed());
 }
 
 #[test]

@@ -15,7 +15,7 @@ inputs: {n: integer, o: {type: object, default: {}}, x: {type: string, required:
 steps:
   - id: request
     script: s
-    args: {value: $inputs.o.items[0]["odd key"]?, t: "n=${ inputs.n } of ${ [1, 2].map(x, x + 1) }", l: [&a 1, *a]}
+    args: {value: '$inputs.o.items[0]["odd key"]?', t: "n=${ inputs.n } of ${ [1, 2].map(x, x + 1) }", l: [&a 1, *a]}
     retry: {times: 3, initial_ms: 100, factor: 2.0, max_ms: 5000, jitter: false}
     timeout: PT0.5S
     on_error:
@@ -53,17 +53,95 @@ impl Scope for Empty {
 }
 
 const TOKENS: [&str; 58] = [
-    "inputs", "inputs.n", ".", "n", "o", "[", "]", "(", ")", "{", "}", ":", ",", "+", "-", "*", "/", "%", "==", "!=", "<", "<=", "&&", "||", "!", "?", " ", "1", "2.5", "0x1f", "'s'", "\"t\"",
-    "r'\\'", "b'x'", "3u", "null", "true", "in", "loop", "has(", ".map(x, ", ".filter(x, ", ".all(x, ", ".exists_one(x, ", "x", "size(", ".matches('a+')", ".split('')", "'\\u00e9'", "é", "$", "`", "'", "\"\"\"", "//c\n", "9223372036854775807", "1e308", "string(",
+    "inputs",
+    "inputs.n",
+    ".",
+    "n",
+    "o",
+    "[",
+    "]",
+    "(",
+    ")",
+    "{",
+    "}",
+    ":",
+    ",",
+    "+",
+    "-",
+    "*",
+    "/",
+    "%",
+    "==",
+    "!=",
+    "<",
+    "<=",
+    "&&",
+    "||",
+    "!",
+    "?",
+    " ",
+    "1",
+    "2.5",
+    "0x1f",
+    "'s'",
+    "\"t\"",
+    "r'\\'",
+    "b'x'",
+    "3u",
+    "null",
+    "true",
+    "in",
+    "loop",
+    "has(",
+    ".map(x, ",
+    ".filter(x, ",
+    ".all(x, ",
+    ".exists_one(x, ",
+    "x",
+    "size(",
+    ".matches('a+')",
+    ".split('')",
+    "'\\u00e9'",
+    "é",
+    "$",
+    "`",
+    "'",
+    "\"\"\"",
+    "//c\n",
+    "9223372036854775807",
+    "1e308",
+    "string(",
 ];
 
 const LINES: [&str; 24] = [
-    "steps:\n", "  - id: a\n", "    script: s\n", "    set: $a.output\n", "    if: ${ true }\n", "    then:\n", "      - {id: b, set: 1}\n", "    on_error: {catch: [{id: c, script: s}]}\n", "    retry: {times: 1}\n",
-    "inputs: {n: {type: integer}}\n", "outputs: {v: \"${ inputs.n\"}\n", "timeout: P1D\n", "    type: retry\n", "- x\n", "\t", "&a ", "*a ", "? ", "|\n", "'", "\"", "---\n", "# c\n", "é: 世界\n",
+    "steps:\n",
+    "  - id: a\n",
+    "    script: s\n",
+    "    set: $a.output\n",
+    "    if: ${ true }\n",
+    "    then:\n",
+    "      - {id: b, set: 1}\n",
+    "    on_error: {catch: [{id: c, script: s}]}\n",
+    "    retry: {times: 1}\n",
+    "inputs: {n: {type: integer}}\n",
+    "outputs: {v: \"${ inputs.n\"}\n",
+    "timeout: P1D\n",
+    "    type: retry\n",
+    "- x\n",
+    "\t",
+    "&a ",
+    "*a ",
+    "? ",
+    "|\n",
+    "'",
+    "\"",
+    "---\n",
+    "# c\n",
+    "é: 世界\n",
 ];
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: std::option_env!("VIAT_FUZZ_CASES").and_then(|text| text.parse().ok()).unwrap_or(400), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn arbitrary_bytes(bytes in prop::collection::vec(any::<u8>(), 0..400)) {

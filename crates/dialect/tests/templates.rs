@@ -18,16 +18,31 @@ fn template(yaml: &str) -> Template {
 }
 
 fn shown(yaml: &str) -> Value {
-    serde_json::to_value(template(yaml)).unwrap()
+    serde_json::to_value(template(yaml)).expect(yaml)
 }
 
 #[test]
 fn literals_collapse_and_keep_their_types() {
     for (yaml, wanted) in [
-        ("$$inputs.o", json!("$inputs.o")), ("$5.00", json!("$5.00")), ("\"cost: $\"", json!("cost: $")), ("$", json!("$")), ("$inputs.o items", json!("$inputs.o items")),
-        ("see $inputs.o", json!("see $inputs.o")), ("$${ x }", json!("${ x }")), ("a $${ x } b", json!("a ${ x } b")), ("a $$ b", json!("a $$ b")), ("$$", json!("$")), ("$$$", json!("$$")),
-        ("{b: 1, a: [2.0, yes, null, ~]}", json!({"b": 1, "a": [2.0, "yes", null, null]})), ("0o17", json!(15)), ("{$a: 1}", json!({"$a": 1})), ("\"\"", json!("")), ("1e3", json!(1000.0)),
-        ("{on: 1, 1: 2, true: 3}", json!({"on": 1, "1": 2, "true": 3})), ("|\n      line\n      two\n", json!("line\ntwo\n")), ("!!str 12", json!("12")),
+        ("$$inputs.o", json!("$inputs.o")),
+        ("$5.00", json!("$5.00")),
+        ("\"cost: $\"", json!("cost: $")),
+        ("$", json!("$")),
+        ("$inputs.o items", json!("$inputs.o items")),
+        ("see $inputs.o", json!("see $inputs.o")),
+        ("$${ x }", json!("${ x }")),
+        ("a $${ x } b", json!("a ${ x } b")),
+        ("a $$ b", json!("a $$ b")),
+        ("$$", json!("$")),
+        ("$$$", json!("$$")),
+        ("{b: 1, a: [2.0, yes, null, ~]}", json!({"b": 1, "a": [2.0, "yes", null, null]})),
+        ("0o17", json!(15)),
+        ("{$a: 1}", json!({"$a": 1})),
+        ("\"\"", json!("")),
+        ("1e3", json!(1000.0)),
+        ("{on: 1, 1: 2, true: 3}", json!({"on": 1, "1": 2, "true": 3})),
+        ("|\n      line\n      two\n", json!("line\ntwo\n")),
+        ("!!str 12", json!("12")),
     ] {
         assert_eq!(shown(yaml), json!({ "literal": wanted }), "{yaml}");
     }
@@ -41,7 +56,10 @@ fn references_expressions_and_text() {
     assert_eq!(shown("${ inputs.n > 1 }"), json!({ "expression": cel("inputs.n > 1") }));
     assert_eq!(shown("\"${ '}' + \\\"}\\\" }\""), json!({ "expression": cel("'}' + \"}\"") }));
     assert_eq!(shown("\"${ {'a': {}} }\""), json!({ "expression": cel("{'a': {}}") }));
-    assert_eq!(shown("n=${ inputs.n } of ${ 2 }!"), json!({"text": [{"text": "n="}, {"expression": cel("inputs.n")}, {"text": " of "}, {"expression": cel("2")}, {"text": "!"}]}));
+    assert_eq!(
+        shown("n=${ inputs.n } of ${ 2 }!"),
+        json!({"text": [{"text": "n="}, {"expression": cel("inputs.n")}, {"text": " of "}, {"expression": cel("2")}, {"text": "!"}]})
+    );
     assert_eq!(shown("$$${inputs.n}"), json!({"text": [{"text": "$"}, {"expression": cel("inputs.n")}]}));
     assert_eq!(shown("\"${1}${2}\""), json!({"text": [{"expression": cel("1")}, {"expression": cel("2")}]}));
     assert_eq!(shown("[1, $inputs.n]")["list"][0], json!({"literal": 1}));
@@ -63,11 +81,14 @@ fn a_whole_definition() {
     );
     let value = serde_json::to_value(&definition).unwrap();
     assert_eq!(value["timeout_ms"], 60_000);
-    assert_eq!(value["inputs"], json!([
-        {"name": "name", "schema": {"type": "string"}, "required": true},
-        {"name": "count", "schema": {"type": "integer", "minimum": 1}, "default": 3, "required": false},
-        {"name": "note", "schema": {"type": "string"}, "required": false},
-    ]));
+    assert_eq!(
+        value["inputs"],
+        json!([
+            {"name": "name", "schema": {"type": "string"}, "required": true},
+            {"name": "count", "schema": {"type": "integer", "minimum": 1}, "default": 3, "required": false},
+            {"name": "note", "schema": {"type": "string"}, "required": false},
+        ])
+    );
     let one = &value["regions"][0]["nodes"][0];
     assert_eq!(one["next"], 1);
     assert_eq!(one["policy"]["retry"], json!([{"matches": "retryable", "times": 2, "initial_ms": 10, "factor": 1.0, "max_ms": 20, "jitter": true}]));

@@ -74,7 +74,8 @@ impl Function {
         let Some((_, style, least, most)) = KNOWN.iter().find(|(known, ..)| *known == name) else {
             let macros = ["all", "exists", "exists_one", "map", "filter", "has"];
             let nearest = suggest::nearest(name, KNOWN.iter().map(|(known, ..)| *known).chain(macros));
-            let message = if macros.contains(&name) { format!("`{name}` is called with the wrong arguments") } else { format!("there is no function `{name}`") };
+            let message =
+                if macros.contains(&name) { format!("`{name}` is called with the wrong arguments") } else { format!("there is no function `{name}`") };
             let help = if macros.contains(&name) { Some(usage(name)) } else { nearest.map(|known| format!("did you mean `{known}`?")) };
             return Err((message, help));
         };

@@ -47,7 +47,10 @@ impl<'a> Lowering<'a> {
         match &node.expr {
             Tree::Literal(literal) => self.literal(literal),
             Tree::Ident(name) => Ok(self.name(name, Vec::new())),
-            Tree::Select(select) if select.test => Ok(Expr::Has(Box::new(self.expr(&select.operand, below)?), select.field.clone())),
+            Tree::Select(select) if select.test => {
+                let collected = self.collect(&select.operand, vec![select.field.clone()]);
+                Ok(Expr::Has(Box::new(self.chain(&select.operand, collected, below)?), select.field.clone()))
+            }
             Tree::Select(_) => self.path(node, below),
             Tree::Call(call) => self.call(node, call, below),
             Tree::List(list) => Ok(Expr::List(list.elements.iter().map(|one| self.expr(one, below)).collect::<Result<_, _>>()?)),
@@ -61,9 +64,11 @@ impl<'a> Lowering<'a> {
                 Ok(Expr::Map(entries))
             }
             Tree::Comprehension(walk) => self.comprehension(walk, below),
-            Tree::Struct(made) => {
-                self.refuse(&made.type_name, format!("`{} {{…}}` makes a value of a type, and there are only JSON values here", made.type_name), Some("write a map: {\"key\": value}".into()))
-            }
+            Tree::Struct(made) => self.refuse(
+                &made.type_name,
+                format!("`{} {{…}}` makes a value of a type, and there are only JSON values here", made.type_name),
+                Some("write a map: {\"key\": value}".into()),
+            ),
             Tree::Unspecified => self.refuse("", "the expression cannot be read".into(), None),
         }
     }
@@ -93,17 +98,19 @@ impl<'a> Lowering<'a> {
         Expr::Name(name.to_owned())
     }
 
-    /// A chain of `.field` and `["field"]`: the names that begin it are collected with their keys.
+    /// A chain of `.field` and `["field"]`.
     fn path(&mut self, node: &IdedExpr, depth: usize) -> Result<Expr, Problem> {
-        let mut keys: Vec<String> = Vec::new();
-        let mut fixed = true;
+        let collected = self.collect(node, Vec::new());
+        self.chain(node, collected, depth)
+    }
+
+    /// Collects the name that begins a chain, with its keys; `keys` are those after the chain, innermost last. Whether there is a name.
+    fn collect(&mut self, node: &IdedExpr, mut keys: Vec<String>) -> bool {
         let mut at = node;
         loop {
             match &at.expr {
                 Tree::Select(select) if !select.test => {
-                    if fixed {
-                        keys.push(select.field.clone());
-                    }
+                    keys.push(select.field.clone());
                     at = &select.operand;
                 }
                 Tree::Call(call) if call.func_name == operators::INDEX && call.args.len() == 2 => {
@@ -117,13 +124,11 @@ impl<'a> Lowering<'a> {
                 Tree::Ident(name) => {
                     keys.reverse();
                     self.name(name, keys);
-                    fixed = false;
-                    break;
+                    return true;
                 }
-                _ => break,
+                _ => return false,
             }
         }
-        self.chain(node, !fixed, depth)
     }
 
     /// The chain itself; if its name is known to be collected, it must not be collected again without its keys.

@@ -1,4 +1,13 @@
 //! The expression language: CEL's syntax, our own meaning over JSON values, bounded and repeatable.
+//!
+//! Where CEL leaves room or JSON demands it, this was decided:
+//! - integers are signed 64-bit and stay integers; `int` and `double` mix in arithmetic, comparison and equality by promotion to double;
+//! - overflow, division by zero and results that are not finite are errors; `int / int` is an integer, `%` takes integers only;
+//! - there are no unsigned integers, byte strings, timestamps, durations or types as values, and the keys of maps are strings;
+//! - a list may be indexed by a double without a fraction; `has(a.b)` of a `null` is false; booleans are ordered, false first;
+//! - `string(x)` writes what interpolation writes: strings as they are, other values as compact JSON (`string(2.0)` is `2.0`);
+//! - comprehensions walk over lists, and over the keys of maps in their order;
+//! - patterns of `matches` find their match anywhere and run in linear time.
 
 mod budget;
 mod comprehension;
@@ -47,11 +56,16 @@ impl Languages {
 
     fn program(&self, text: &str) -> Result<Arc<Program>, String> {
         // The cache holds nothing that a panic could leave half done.
-        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(program) = cache.programs.get(text) {
-            return Ok(Arc::clone(program));
+        let cached = self.cache.lock().unwrap_or_else(PoisonError::into_inner).programs.get(text).cloned();
+        if let Some(program) = cached {
+            return Ok(program);
         }
+        // Parsing needs no lock; if two threads do it at once, one of them did it in vain.
         let program = Arc::new(parse(text).map_err(|error| error.message)?);
+        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        if cache.programs.contains_key(text) {
+            return Ok(program);
+        }
         if cache.order.len() >= MOST_CACHED
             && let Some(oldest) = cache.order.pop_front()
         {

@@ -28,14 +28,15 @@ pub struct SyntaxError {
 /// The first complaint.
 pub fn parse(text: &str) -> Result<Program, SyntaxError> {
     let shown = crate::yaml::shortened(text.trim());
-    let refuse = |range: Range<usize>, reason: String, help: Option<String>| SyntaxError {
-        message: format!("`{shown}` is not an expression: {reason}"),
-        range,
-        help,
-    };
+    let refuse =
+        |range: Range<usize>, reason: String, help: Option<String>| SyntaxError { message: format!("`{shown}` is not an expression: {reason}"), range, help };
     let found = tokens::tokens(text).map_err(|(range, reason)| refuse(range, reason, None))?;
     if found.is_empty() {
-        return Err(SyntaxError { message: "the expression is empty".into(), range: 0..text.len(), help: Some("write an expression between `${` and `}`".into()) });
+        return Err(SyntaxError {
+            message: "the expression is empty".into(),
+            range: 0..text.len(),
+            help: Some("write an expression between `${` and `}`".into()),
+        });
     }
     let nested = "it is nested too deep; do part of it in a `set` entry or in a script";
     // The parser's own bound counts parentheses only; chains of operators make trees as deep as they are long.
@@ -76,7 +77,10 @@ fn token_at(text: &str, at: usize, found: &[cel::parser::pratt_parser::Token]) -
 fn plain_words(message: &str, token: &str, text: &str) -> (String, Option<String>) {
     let after = |word: &str| text.contains(&format!(".{word}"));
     if message.contains("<EOF>' expecting expression") {
-        return ("something is missing at its end".into(), None);
+        return (format!("something must follow `{token}`"), None);
+    }
+    if token == "=" {
+        return ("`=` does not fit here".into(), Some("compare with `==`".into()));
     }
     if message.contains("expecting <EOF>") {
         return (format!("`{token}` does not fit here"), None);

@@ -6,8 +6,27 @@ use cel::parser::pratt_parser::{Lexer, Token, TokenKind};
 
 /// CEL's own words, which can be neither ids nor plain keys.
 pub const WORDS: [&str; 21] = [
-    "true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if", "import", "let", "loop", "package",
-    "namespace", "return", "var", "void", "while",
+    "true",
+    "false",
+    "null",
+    "in",
+    "as",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "for",
+    "function",
+    "if",
+    "import",
+    "let",
+    "loop",
+    "package",
+    "namespace",
+    "return",
+    "var",
+    "void",
+    "while",
 ];
 
 /// Whether a name is one of CEL's own words.
@@ -38,12 +57,17 @@ pub fn end_of_expression(text: &str) -> Result<usize, Unclosed> {
             TokenKind::TokLeftBrace => depth += 1,
             TokenKind::TokRightBrace if depth == 0 => return Ok(token.start),
             TokenKind::TokRightBrace => depth -= 1,
-            TokenKind::TokError if token.end >= text.len() && text[token.start..].starts_with(['"', '\'', '`', 'r', 'R', 'b', 'B']) => {
+            TokenKind::TokError if token.end >= text.len() && begins_quoted(&text.as_bytes()[token.start..]) => {
                 return Err(Unclosed::String(token.start));
             }
             _ => {}
         }
     }
+}
+
+/// Whether a quote opens here. The lexer may stop inside a character, so these are bytes.
+fn begins_quoted(bytes: &[u8]) -> bool {
+    matches!(bytes.first(), Some(b'"' | b'\'' | b'`' | b'r' | b'R' | b'b' | b'B'))
 }
 
 /// What was opened and not closed.
@@ -72,7 +96,9 @@ pub fn tokens(text: &str) -> Result<Vec<Token>, (Range<usize>, String)> {
                 let message = lexer.get_error().map_or_else(|| "unreadable".to_owned(), |error| error.message.clone());
                 return Err((token.start..token.end, lexical(text, &token, &message)));
             }
-            TokenKind::TokUint => return Err((token.start..token.end, format!("`{}` is an unsigned integer; leave the `u` out", &text[token.start..token.end]))),
+            TokenKind::TokUint => {
+                return Err((token.start..token.end, format!("`{}` is an unsigned integer; leave the `u` out", &text[token.start..token.end])));
+            }
             TokenKind::TokBytes => return Err((token.start..token.end, "byte strings cannot be JSON values".to_owned())),
             TokenKind::TokQuestion => conditionals += 1,
             _ => {}

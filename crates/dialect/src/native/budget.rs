@@ -36,7 +36,11 @@ fn timeout(report: &mut Report<'_>, budget: Budget, id: &str, script: &Script) {
         && own.ms > budget.ms
     {
         report
-            .warning("timeout-never-reached", own.span, format!("the timeout of `{id}` ({} ms) is longer than that of the whole document ({} ms)", own.ms, budget.ms))
+            .warning(
+                "timeout-never-reached",
+                own.span,
+                format!("the timeout of `{id}` ({} ms) is longer than that of the whole document ({} ms)", own.ms, budget.ms),
+            )
             .label(budget.span, "the run ends first")
             .help("the strictest budget wins: lengthen the document's, or leave this one out");
     }
@@ -56,7 +60,14 @@ fn waits(report: &mut Report<'_>, budget: Budget, id: &str, script: &Script) {
     if fitting < retry.rule.times {
         let count = if fitting == 0 { "none".to_owned() } else { format!("at most {fitting}") };
         report
-            .warning("retries-never-taken", retry.span, format!("{count} of the {} retries of `{id}` can be taken: the waits take at least {total_ms} ms, the run has {} ms", retry.rule.times, budget.ms))
+            .warning(
+                "retries-never-taken",
+                retry.span,
+                format!(
+                    "{count} of the {} retries of `{id}` can be taken: the waits take at least {total_ms} ms, the run has {} ms",
+                    retry.rule.times, budget.ms
+                ),
+            )
             .label(budget.span, "the run's budget")
             .help("retry less often, wait less, or lengthen the document's timeout");
     }

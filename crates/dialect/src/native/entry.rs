@@ -1,9 +1,9 @@
 //! Lists of entries, and what all entries have in common: an id and exactly one kind.
 
+use super::kinds;
 use super::names::{self, KINDS};
 use super::reader::{MOST_ENTRIES, MOST_NESTED, Reader};
 use super::typed::{Entry, Kind};
-use super::kinds;
 use crate::diagnostic::Span;
 use crate::suggest;
 use crate::yaml::{self, Node, Value};
@@ -114,21 +114,41 @@ impl Reader<'_, '_> {
         if let Some(field) = find("type") {
             let typed = field.value.shown();
             let (message, help) = match typed.as_str() {
-                "retry" => ("there is no `type: retry`: retrying is a property of a script entry".to_owned(), "write `retry: {times: 3, initial_ms: 100, factor: 2.0, max_ms: 5000}` on the script entry itself".to_owned()),
-                "catch" | "try" => (format!("there is no `type: {typed}`: recovery is a property of a script entry"), "write `on_error: {catch: [...]}` on the script entry itself".to_owned()),
-                kind if KINDS.contains(&kind) => (format!("there is no `type` key; the kind is a key of its own, with its value: `{kind}:`"), format!("write `{kind}:` instead of `type: {kind}`")),
-                _ => ("there is no `type` key; the kind is a key of its own".to_owned(), format!("write one of {kinds}; `retry` and `on_error` belong to script entries")),
+                "retry" => (
+                    "there is no `type: retry`: retrying is a property of a script entry".to_owned(),
+                    "write `retry: {times: 3, initial_ms: 100, factor: 2.0, max_ms: 5000}` on the script entry itself".to_owned(),
+                ),
+                "catch" | "try" => (
+                    format!("there is no `type: {typed}`: recovery is a property of a script entry"),
+                    "write `on_error: {catch: [...]}` on the script entry itself".to_owned(),
+                ),
+                kind if KINDS.contains(&kind) => (
+                    format!("there is no `type` key; the kind is a key of its own, with its value: `{kind}:`"),
+                    format!("write `{kind}:` instead of `type: {kind}`"),
+                ),
+                _ => (
+                    "there is no `type` key; the kind is a key of its own".to_owned(),
+                    format!("write one of {kinds}; `retry` and `on_error` belong to script entries"),
+                ),
             };
             self.report.error("unknown-kind", field.key_span.to(field.value.span), message).help(help);
             return;
         }
-        for (key, where_it_belongs) in [("catch", "write `on_error: {catch: [...]}` on the script entry that may fail"), ("retry", "write `retry: {...}` on the script entry that is to be tried again"), ("on_error", "write it on the script entry that may fail")] {
+        for (key, where_it_belongs) in [
+            ("catch", "write `on_error: {catch: [...]}` on the script entry that may fail"),
+            ("retry", "write `retry: {...}` on the script entry that is to be tried again"),
+            ("on_error", "write it on the script entry that may fail"),
+        ] {
             if let Some(field) = find(key) {
-                self.report.error("unknown-kind", field.key_span, format!("`{key}` is not a kind of entry: it belongs to a script entry")).help(where_it_belongs);
+                self.report
+                    .error("unknown-kind", field.key_span, format!("`{key}` is not a kind of entry: it belongs to a script entry"))
+                    .help(where_it_belongs);
                 return;
             }
         }
-        let odd = fields.iter().find_map(|field| suggest::nearest(&field.key, KINDS).filter(|_| !matches!(field.key.as_str(), "id" | "args")).map(|kind| (field, kind)));
+        let odd = fields
+            .iter()
+            .find_map(|field| suggest::nearest(&field.key, KINDS).filter(|_| !matches!(field.key.as_str(), "id" | "args")).map(|kind| (field, kind)));
         if let Some((field, kind)) = odd {
             self.report.error("unknown-kind", field.key_span, format!("`{}` is not a kind of entry", field.key)).help(format!("did you mean `{kind}`?"));
             return;

@@ -58,7 +58,9 @@ impl Reader<'_, '_> {
         match &node.value {
             Value::Bool(value) => Some(*value),
             Value::String(text) if matches!(text.as_str(), "yes" | "no" | "on" | "off" | "y" | "n") => {
-                self.report.error("wrong-type", node.span, format!("{what} must be a boolean; `{text}` is a string in YAML 1.2")).help("write `true` or `false`");
+                self.report
+                    .error("wrong-type", node.span, format!("{what} must be a boolean; `{text}` is a string in YAML 1.2"))
+                    .help("write `true` or `false`");
                 None
             }
             _ => {

@@ -11,7 +11,8 @@ const RESERVED: [&str; 3] = ["inputs", "run", "iteration"];
 /// Why a word cannot be the id of an entry or a loop's variable, and what to write instead.
 pub fn bad_id(id: &str) -> Option<(String, String)> {
     let allowed = "an id is a letter followed by up to 63 letters, digits and `_`".to_owned();
-    let well_formed = id.len() <= 64 && id.starts_with(|c: char| c.is_ascii_alphabetic()) && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    let well_formed =
+        id.len() <= 64 && id.starts_with(|c: char| c.is_ascii_alphabetic()) && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     if !well_formed {
         return Some((format!("`{}` is not an id", crate::yaml::shortened(id)), allowed));
     }

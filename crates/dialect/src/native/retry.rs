@@ -66,7 +66,8 @@ fn max_ms(reader: &mut Reader<'_, '_>, retry: &Node, node: &Node, initial_ms: Op
     let value = reader.integer(node, "`retry.max_ms`", 10, 60_000)?;
     match initial_ms {
         Some(initial_ms) if value < initial_ms => {
-            let complaint = reader.report.error("out-of-range", node.span, format!("`retry.max_ms` must be at least `initial_ms`, and {value} is less than {initial_ms}"));
+            let complaint =
+                reader.report.error("out-of-range", node.span, format!("`retry.max_ms` must be at least `initial_ms`, and {value} is less than {initial_ms}"));
             if let Some(entry) = retry.get("initial_ms") {
                 complaint.label(entry.value.span, "the first wait");
             }

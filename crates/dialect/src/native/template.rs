@@ -31,7 +31,9 @@ impl Reader<'_, '_> {
                     Value::String(text) if !text.contains("${") => format!("write {what}: ${{ {text} }}"),
                     _ => "there is no truthiness: compare, as in ${ inputs.n > 0 }".to_owned(),
                 };
-                self.report.error("not-a-condition", node.span, format!("`{what}` takes an expression `${{ … }}`, a reference or a boolean, not {}", given(node))).help(help);
+                self.report
+                    .error("not-a-condition", node.span, format!("`{what}` takes an expression `${{ … }}`, a reference or a boolean, not {}", given(node)))
+                    .help(help);
             }
         }
         filled
@@ -59,7 +61,9 @@ impl Reader<'_, '_> {
             _ => match node.to_json() {
                 Ok(value) => Template::Literal(value),
                 Err(span) => {
-                    self.report.error("not-json", span, format!("`{}` is not a JSON value", node.shown())).help("write a finite number, or quote it to make it a string");
+                    self.report
+                        .error("not-json", span, format!("`{}` is not a JSON value", node.shown()))
+                        .help("write a finite number, or quote it to make it a string");
                     Template::Literal(Json::Null)
                 }
             },
@@ -156,9 +160,9 @@ impl Reader<'_, '_> {
 
     /// The place of a part of a string: exact if the file has the string as it reads, the whole string otherwise.
     fn within(&self, node: &Node, range: std::ops::Range<usize>) -> Span {
-        match node.text_start {
-            Some(base) => self.report.source.span(base + range.start..base + range.end),
-            None => node.span,
+        match (node.place_of(range.start), node.place_of(range.end)) {
+            (Some(start), Some(end)) => self.report.source.span(start..end),
+            _ => node.span,
         }
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Span as Marks, StrInput, Tag};
 
-use super::{Entry, MOST_BYTES, MOST_DEPTH, MOST_NODES, Node, Value, scalar};
+use super::{Entry, MOST_BYTES, MOST_DEPTH, MOST_NODES, MOST_TEXT, Node, Value, scalar};
 use crate::diagnostic::{Report, Span};
 
 /// Reads the one document of a text; what is wrong goes to the report.
@@ -29,7 +29,7 @@ pub fn load(report: &mut Report<'_>) -> Option<Node> {
     }
     let places = Places::new(body, offset);
     let mut loader =
-        Loader { parser: Parser::new_from_str(body), report, places, text: body, offset, anchors: BTreeMap::new(), nodes: 0, failed: false };
+        Loader { parser: Parser::new_from_str(body), report, places, text: body, offset, anchors: BTreeMap::new(), nodes: 0, bytes: 0, failed: false };
     loader.document()
 }
 
@@ -58,6 +58,7 @@ struct Stop;
 struct Anchor {
     node: Node,
     nodes: usize,
+    bytes: usize,
     depth: usize,
 }
 
@@ -69,6 +70,8 @@ struct Loader<'a, 'r, 's> {
     offset: usize,
     anchors: BTreeMap<usize, Anchor>,
     nodes: usize,
+    /// Bytes of text in keys and strings.
+    bytes: usize,
     failed: bool,
 }
 
@@ -80,7 +83,9 @@ impl<'a> Loader<'a, '_, '_> {
                 (Event::StreamEnd, _) => break,
                 (Event::DocumentStart(_), marks) if root.is_some() => {
                     let here = self.span(marks);
-                    self.report.error("two-documents", here, "a second YAML document begins here; a file holds one workflow").help("put it into a file of its own");
+                    self.report
+                        .error("two-documents", here, "a second YAML document begins here; a file holds one workflow")
+                        .help("put it into a file of its own");
                     return None;
                 }
                 (Event::StreamStart | Event::DocumentStart(_) | Event::DocumentEnd | Event::Nothing, _) => {}
@@ -112,15 +117,18 @@ impl<'a> Loader<'a, '_, '_> {
     /// A value with the depth of its tree.
     fn node(&mut self, event: Event<'a>, marks: Marks, depth: usize) -> Result<(Node, usize), Stop> {
         let span = self.span(marks);
-        self.count(1, span)?;
+        self.count(1, 0, span)?;
         if depth > MOST_DEPTH {
             self.report.error("too-deep", span, format!("values are nested more than {MOST_DEPTH} deep here"));
             return Err(Stop);
         }
-        let before = self.nodes;
+        let (nodes_before, bytes_before) = (self.nodes, self.bytes);
         let (node, height, anchor) = match event {
             Event::Alias(id) => return self.alias(id, span, depth),
-            Event::Scalar(text, style, anchor, tag) => (self.scalar(&text, style, tag.as_deref(), span), 0, anchor),
+            Event::Scalar(text, style, anchor, tag) => {
+                self.count(0, text.len(), span)?;
+                (self.scalar(&text, style, tag.as_deref(), span), 0, anchor)
+            }
             Event::SequenceStart(anchor, tag) => {
                 self.tag(tag.as_deref(), "seq", span);
                 let (node, height) = self.list(span, depth)?;
@@ -134,13 +142,18 @@ impl<'a> Loader<'a, '_, '_> {
             _ => return Err(Stop),
         };
         if anchor > 0 {
-            self.anchors.insert(anchor, Anchor { node: node.clone(), nodes: self.nodes - before + 1, depth: height });
+            self.anchors.insert(anchor, Anchor { node: node.clone(), nodes: self.nodes - nodes_before + 1, bytes: self.bytes - bytes_before, depth: height });
         }
         Ok((node, height))
     }
 
-    fn count(&mut self, nodes: usize, span: Span) -> Result<(), Stop> {
+    fn count(&mut self, nodes: usize, bytes: usize, span: Span) -> Result<(), Stop> {
         self.nodes = self.nodes.saturating_add(nodes);
+        self.bytes = self.bytes.saturating_add(bytes);
+        if self.bytes > MOST_TEXT {
+            self.report.error("too-large", span, format!("the document has more than {} MiB of text once its aliases are expanded", MOST_TEXT >> 20));
+            return Err(Stop);
+        }
         if self.nodes > MOST_NODES {
             self.report
                 .error("too-large", span, format!("the document has more than {MOST_NODES} values once its aliases are expanded"))
@@ -151,11 +164,11 @@ impl<'a> Loader<'a, '_, '_> {
     }
 
     fn alias(&mut self, id: usize, span: Span, depth: usize) -> Result<(Node, usize), Stop> {
-        let Some((nodes, height)) = self.anchors.get(&id).map(|anchor| (anchor.nodes, anchor.depth)) else {
+        let Some((nodes, bytes, height)) = self.anchors.get(&id).map(|anchor| (anchor.nodes, anchor.bytes, anchor.depth)) else {
             self.report.error("recursive-alias", span, "this alias stands inside the value that it names");
             return Err(Stop);
         };
-        self.count(nodes, span)?;
+        self.count(nodes, bytes, span)?;
         if depth + height > MOST_DEPTH {
             self.report.error("too-deep", span, format!("with this alias expanded, values are nested more than {MOST_DEPTH} deep"));
             return Err(Stop);
@@ -170,7 +183,7 @@ impl<'a> Loader<'a, '_, '_> {
             let (event, marks) = self.next()?;
             if event == Event::SequenceEnd {
                 let end = self.end(marks, items.last().map(|item| item.span));
-                return Ok((Node { value: Value::List(items), span: start.to(end), text_start: None }, height));
+                return Ok((Node { value: Value::List(items), span: start.to(end), lines: Vec::new() }, height));
             }
             let (item, below) = self.node(event, marks, depth + 1)?;
             height = height.max(below + 1);
@@ -186,7 +199,7 @@ impl<'a> Loader<'a, '_, '_> {
             let (event, marks) = self.next()?;
             if event == Event::MappingEnd {
                 let end = self.end(marks, entries.last().map(|entry| entry.key_span.to(entry.value.span)));
-                return Ok((Node { value: Value::Map(entries), span: start.to(end), text_start: None }, height));
+                return Ok((Node { value: Value::Map(entries), span: start.to(end), lines: Vec::new() }, height));
             }
             let (key, key_span) = self.key(event, marks)?;
             let (event, marks) = self.next()?;
@@ -216,18 +229,22 @@ impl<'a> Loader<'a, '_, '_> {
 
     fn key(&mut self, event: Event<'a>, marks: Marks) -> Result<(String, Span), Stop> {
         let span = self.span(marks);
-        self.count(1, span)?;
         match event {
             Event::Scalar(text, _, anchor, tag) => {
+                self.count(0, text.len(), span)?;
                 self.tag(tag.as_deref(), "str", span);
                 if anchor > 0 {
-                    let node = Node { value: Value::String(text.to_string()), span, text_start: None };
-                    self.anchors.insert(anchor, Anchor { node, nodes: 1, depth: 0 });
+                    let node = Node { value: Value::String(text.to_string()), span, lines: Vec::new() };
+                    self.anchors.insert(anchor, Anchor { node, nodes: 1, bytes: text.len(), depth: 0 });
                 }
                 Ok((text.into_owned(), span))
             }
-            Event::Alias(id) => match self.anchors.get(&id).map(|anchor| &anchor.node.value) {
-                Some(Value::String(text)) => Ok((text.clone(), span)),
+            Event::Alias(id) => match self.anchors.get(&id).map(|anchor| (&anchor.node.value, anchor.bytes)) {
+                Some((Value::String(text), bytes)) => {
+                    let text = text.clone();
+                    self.count(0, bytes, span)?;
+                    Ok((text, span))
+                }
                 _ => {
                     self.report.error("key-not-text", span, "a key must be text; this alias is something else");
                     Err(Stop)
@@ -256,15 +273,38 @@ impl<'a> Loader<'a, '_, '_> {
             self.report.error("bad-number", span, problem).help("quote it to make it a string");
             Value::Null
         });
-        let text_start = matches!(value, Value::String(_)).then(|| self.text_start(text, style, span)).flatten();
-        Node { value, span, text_start }
+        let lines = if matches!(value, Value::String(_)) { self.lines(text, style, span) } else { Vec::new() };
+        Node { value, span, lines }
     }
 
-    /// Where a string's first character stands, if the file has the string exactly as it reads.
-    fn text_start(&self, text: &str, style: ScalarStyle, span: Span) -> Option<usize> {
-        let quote = usize::from(matches!(style, ScalarStyle::SingleQuoted | ScalarStyle::DoubleQuoted));
-        let start = span.start + quote - self.offset;
-        self.text.get(start..start + text.len()).filter(|found| *found == text).map(|_| start + self.offset)
+    /// Where the lines of a string stand, if the file has them exactly as they read.
+    fn lines(&self, text: &str, style: ScalarStyle, span: Span) -> Vec<(usize, usize)> {
+        let start = span.start - self.offset;
+        if style == ScalarStyle::Literal {
+            return self.block_lines(text, start).unwrap_or_default();
+        }
+        let start = start + usize::from(matches!(style, ScalarStyle::SingleQuoted | ScalarStyle::DoubleQuoted));
+        let same = self.text.get(start..start + text.len()) == Some(text);
+        if same { vec![(0, start + self.offset)] } else { Vec::new() }
+    }
+
+    /// The lines of a literal block: each stands in the file behind its indentation.
+    fn block_lines(&self, text: &str, start: usize) -> Option<Vec<(usize, usize)>> {
+        let mut in_file = self.text[..start].rfind('\n').map_or(0, |newline| newline + 1);
+        let mut in_text = 0;
+        let mut lines = Vec::new();
+        for line in text.split_inclusive('\n') {
+            let written = self.text.get(in_file..)?.split_inclusive('\n').next()?;
+            let (line_text, written_text) = (line.trim_end_matches('\n'), written.trim_end_matches(['\n', '\r']));
+            let indent = written_text.len().checked_sub(line_text.len())?;
+            if written_text.get(indent..) != Some(line_text) {
+                return None;
+            }
+            lines.push((in_text, in_file + indent + self.offset));
+            in_text += line.len();
+            in_file += written.len();
+        }
+        Some(lines)
     }
 
     /// The core schema's name in a tag, if one is given and it is one of `str`, `int` and so on.
@@ -298,42 +338,52 @@ fn tagged(wanted: &str, text: &str) -> Result<Value, String> {
 
 /// Puts a syntax error into the report, at its place and in the words of someone who writes workflows.
 fn syntax(report: &mut Report<'_>, places: &Places, error: &ScanError) {
-    let at = places.byte(error.marker().index());
     let text = report.source.text;
-    let here = report.source.span(at..at + text.get(at..).and_then(|rest| rest.chars().next()).filter(|c| *c != '\n').map_or(0, char::len_utf8));
-    let begin = text[..here.start].rfind('\n').map_or(0, |newline| newline + 1);
+    let written = text.trim_end();
+    let found = report.source.span(places.byte(error.marker().index())..usize::MAX).start;
+    let at_end = found >= written.len();
+    // At the end of the file there is nothing to point at but the last thing that was written.
+    let at = if at_end { written.char_indices().next_back().map_or(0, |(at, _)| at) } else { found };
+    let here = report.source.span(at..at + text[at..].chars().next().filter(|c| *c != '\n').map_or(0, char::len_utf8));
+    let begin = text[..at].rfind('\n').map_or(0, |newline| newline + 1);
     let line = text[begin..].lines().next().unwrap_or("");
     let indent = &line[..line.len() - line.trim_start().len()];
     let info = error.info();
     let message = match info {
         "recursion limit exceeded" => format!("not valid YAML: values are nested more than {MOST_DEPTH} deep here"),
+        "mapping values are not allowed in this context" => "not valid YAML: a `key: value` pair cannot stand here".to_owned(),
         _ => format!("not valid YAML: {info}"),
     };
-    let unquoted = unquoted_expression(text, here.start);
+    let unquoted = unquoted(text, at);
     let complaint = report.error("yaml-syntax", here, message);
-    if let Some(expression) = unquoted {
-        complaint.help(format!("quote it: an expression with `: `, `#`, `{{` or a comma must stand in quotes, as in \"{expression}\""));
+    if let Some(template) = unquoted {
+        complaint.help(format!("quote it: `{template}` has characters that mean something to YAML, so it must stand in quotes"));
     } else if indent.contains('\t') || info.contains("tab") {
         complaint.help("indent with spaces; YAML does not allow tabs");
-    } else if here.start >= text.trim_end().len() {
+    } else if at_end {
         complaint.help("something that was opened above is not closed: a `[`, a `{` or a quote");
     }
 }
 
-/// The expression on the line of a syntax error (or the one before it) that is not in quotes.
-fn unquoted_expression(text: &str, at: usize) -> Option<String> {
+/// The expression or reference on the line of a syntax error, or on the line before it, that is not in quotes.
+fn unquoted(text: &str, at: usize) -> Option<String> {
     let begin = text[..at].rfind('\n').map_or(0, |newline| newline + 1);
     let before = text[..begin.saturating_sub(1)].rfind('\n').map_or(0, |newline| newline + 1);
-    let end = text[at..].find('\n').map_or(text.len(), |newline| at + newline);
     for start in [begin, before] {
-        let line = &text[start..end];
-        let line = line.lines().next().unwrap_or("");
-        if let Some(found) = line.find("${") {
-            let quoted = line[..found].matches('"').count() % 2 == 1 || line[..found].matches('\'').count() % 2 == 1;
-            if !quoted {
-                let length = line[found..].find('}').map_or(line.len() - found, |close| close + 1);
-                return Some(super::shortened(&line[found..found + length]).replace('"', "'"));
-            }
+        let line = text[start..].lines().next().unwrap_or("");
+        let in_quotes = |place: usize| line[..place].matches('"').count() % 2 == 1 || line[..place].matches('\'').count() % 2 == 1;
+        if let Some(place) = line.find("${").filter(|place| !in_quotes(*place)) {
+            let length = line[place..].find('}').map_or(line.len() - place, |close| close + 1);
+            return Some(super::shortened(&line[place..place + length]));
+        }
+        // A reference with an index ends at its bracket inside `{ }` and `[ ]`.
+        let reference = line.match_indices('$').map(|(place, _)| place).find(|place| {
+            let word = line[*place..].split([' ', ',', '}']).next().unwrap_or("");
+            word.contains('[') && !in_quotes(*place)
+        });
+        if let Some(place) = reference {
+            let length = line[place..].find([',', '}']).unwrap_or(line.len() - place);
+            return Some(super::shortened(line[place..place + length].trim_end()));
         }
     }
     None

@@ -13,6 +13,8 @@ pub const MOST_BYTES: usize = 1 << 20;
 pub const MOST_DEPTH: usize = 128;
 /// A document may have at most this many values once its aliases are expanded.
 pub const MOST_NODES: usize = 100_000;
+/// Bytes of text in a document's keys and strings at most, once its aliases are expanded.
+pub const MOST_TEXT: usize = 4 << 20;
 
 /// A value and its place.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,8 +23,8 @@ pub struct Node {
     pub value: Value,
     /// Where it was written; an alias has the place of its anchor.
     pub span: Span,
-    /// For a string whose text stands in the file exactly as it reads: where its first character is.
-    pub text_start: Option<usize>,
+    /// For a string whose lines stand in the file exactly as they read: where each of them is, in the string and in the file.
+    pub lines: Vec<(usize, usize)>,
 }
 
 /// The core schema's values.
@@ -99,6 +101,12 @@ impl Node {
                 serde_json::Value::Object(pairs)
             }
         })
+    }
+
+    /// Where a byte of the string stands in the file, if that is known.
+    pub fn place_of(&self, at: usize) -> Option<usize> {
+        let line = self.lines.partition_point(|(in_text, _)| *in_text <= at).checked_sub(1)?;
+        self.lines.get(line).map(|(in_text, in_file)| in_file + (at - in_text))
     }
 
     /// The value under a key, if this is a map that has it.

@@ -66,16 +66,21 @@ fn beside(reader: &mut Reader<'_, '_>, node: &Node, key: &Entry, id: &str) {
             policy_elsewhere(reader, node, field, key, id);
         } else if matches!(name, "type" | "catch") {
             let help = if name == "catch" { "write `on_error: {catch: [...]}` on a script entry" } else { "the kind is a key of its own; there is no `type`" };
-            reader.report.error("unknown-key", field.key_span, format!("unknown key `{name}` in a `{kind}` entry")).help(help);
+            reader.report.error("unknown-key", field.key_span, format!("unknown key `{name}` in {}", an_entry(kind))).help(help);
         } else if let Some((owner, _)) = BESIDE.iter().find(|(_, keys)| keys.contains(&name)) {
             let inside = matches!(kind, "loop" | "parallel" | "wait" | "review" | "fail");
-            let help = if inside { format!("the keys of `{kind}` stand inside it") } else { format!("it belongs to a `{owner}` entry") };
-            reader.report.error("unknown-key", field.key_span, format!("`{name}` does not belong to a `{kind}` entry")).help(help);
+            let help = if inside { format!("the keys of `{kind}` stand inside it") } else { format!("it belongs to {}", an_entry(owner)) };
+            reader.report.error("unknown-key", field.key_span, format!("`{name}` does not belong to {}", an_entry(kind))).help(help);
         } else {
             let all: Vec<&str> = ["id", kind].into_iter().chain(known.iter().copied()).collect();
-            reader.unknown_key(field, &format!("a `{kind}` entry"), &all);
+            reader.unknown_key(field, &an_entry(kind), &all);
         }
     }
+}
+
+fn an_entry(kind: &str) -> String {
+    let article = if kind == "if" { "an" } else { "a" };
+    format!("{article} `{kind}` entry")
 }
 
 /// `retry` or `on_error` on a kind that cannot have it: names the script entries inside that could.
@@ -88,7 +93,10 @@ fn policy_elsewhere(reader: &mut Reader<'_, '_>, node: &Node, field: &Entry, key
         [one] => format!("put it on the script entry inside: `{one}`"),
         many => format!("put it on a script entry inside: {}", suggest::listed(many.iter().map(String::as_str), 10)),
     };
-    reader.report.error("misplaced-policy", field.key_span, format!("`{name}` on `{id}`: a `{}` entry cannot have it, only a script entry can", key.key)).help(help);
+    reader
+        .report
+        .error("misplaced-policy", field.key_span, format!("`{name}` on `{id}`: {} cannot have it, only a script entry can", an_entry(&key.key)))
+        .help(help);
 }
 
 /// The ids of the script entries in a part of the tree, however deep.

@@ -61,7 +61,11 @@ fn name(reader: &mut Reader<'_, '_>, node: &Node) -> String {
         return String::new();
     };
     if !names::is_asset_name(name) {
-        let help = if name.contains('$') { "the script is fixed when the workflow is created; choose with an `if` entry" } else { "a name is a letter or `_` followed by letters, digits, `_`, `.` and `-`" };
+        let help = if name.contains('$') {
+            "the script is fixed when the workflow is created; choose with an `if` entry"
+        } else {
+            "a name is a letter or `_` followed by letters, digits, `_`, `.` and `-`"
+        };
         reader.report.error("bad-name", node.span, format!("`{}` is not the name of a script", crate::yaml::shortened(name))).help(help);
         return name.clone();
     }

@@ -68,19 +68,34 @@ impl Checker<'_, '_, '_> {
             Some("_errors") if has.errors => {}
             Some("output") => {
                 let message = format!("`{output}`: a `parallel` entry has no value of its own");
-                self.report.error("no-value", used.span, message).label(span, "the parallel").help("use the entries of its branches, which are visible after it");
+                self.report
+                    .error("no-value", used.span, message)
+                    .label(span, "the parallel")
+                    .help("use the entries of its branches, which are visible after it");
             }
             Some("_error") => {
                 let (message, help) = match (has.script, has.caught) {
-                    (true, true) => (format!("`{}._error` is not available after the `catch` of `{root}`", used.shown()), "the recovery dealt with it; give what is needed from the `catch` branch as its value".to_owned()),
-                    (true, false) => (format!("`{}._error` exists only if `{root}` has `on_error: continue`", used.shown()), format!("add `on_error: continue` to `{root}`")),
-                    (false, _) => (format!("`{}._error`: only a script entry with `on_error: continue` has an error", used.shown()), format!("what it came to is `{output}`")),
+                    (true, true) => (
+                        format!("`{}._error` is not available after the `catch` of `{root}`", used.shown()),
+                        "the recovery dealt with it; give what is needed from the `catch` branch as its value".to_owned(),
+                    ),
+                    (true, false) => {
+                        (format!("`{}._error` exists only if `{root}` has `on_error: continue`", used.shown()), format!("add `on_error: continue` to `{root}`"))
+                    }
+                    (false, _) => (
+                        format!("`{}._error`: only a script entry with `on_error: continue` has an error", used.shown()),
+                        format!("what it came to is `{output}`"),
+                    ),
                 };
                 self.report.error("no-error-value", used.span, message).label(span, "the entry").help(help);
             }
             Some(other) => {
                 let message = format!("an entry has `output`, and `{}` has no `{}`", used.shown(), crate::yaml::shortened(other));
-                let help = if other == "_errors" { "only a loop has `_errors`".to_owned() } else { format!("did you mean `{output}.{other}`?") };
+                let help = match suggest::nearest(other, ["output", "_error"]) {
+                    _ if other == "_errors" => "only a loop has `_errors`".to_owned(),
+                    Some(key) => format!("did you mean `{}`?", used.with(&format!("{root}.{key}"))),
+                    None => format!("did you mean `{output}.{other}`?"),
+                };
                 self.report.error("unknown-name", used.span, message).help(help);
             }
             None => {
@@ -96,7 +111,10 @@ impl Checker<'_, '_, '_> {
             return;
         }
         let message = format!("`{}` has failed: in its `catch` branch it has an error and no output", used.shown());
-        self.report.error("out-of-scope", used.span, message).label(span, "the entry that failed").help(format!("write `{}`", used.with(&format!("{}._error", used.root))));
+        self.report
+            .error("out-of-scope", used.span, message)
+            .label(span, "the entry that failed")
+            .help(format!("write `{}`", used.with(&format!("{}._error", used.root))));
     }
 
     fn invisible(&mut self, used: &Use) {

@@ -170,12 +170,9 @@ impl<'d> Checker<'_, '_, 'd> {
 fn has(kind: &Kind) -> Has {
     let value = Has { output: true, ..Has::default() };
     match kind {
-        Kind::Script(script) => Has {
-            error: matches!(script.on_error, OnError::Continue),
-            caught: matches!(script.on_error, OnError::Catch(_)),
-            script: true,
-            ..value
-        },
+        Kind::Script(script) => {
+            Has { error: matches!(script.on_error, OnError::Continue), caught: matches!(script.on_error, OnError::Catch(_)), script: true, ..value }
+        }
         Kind::Parallel(_) => Has::default(),
         Kind::Loop(_) => Has { errors: true, ..value },
         Kind::Broken => Has { anything: true, ..value },
