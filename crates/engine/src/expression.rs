@@ -25,4 +25,10 @@ pub trait Evaluate: Send + Sync {
     /// # Errors
     /// A sentence for the author that names the input and what is wrong with it.
     fn check_inputs(&self, definition: &Definition, given: Value) -> Result<Map<String, Value>, String>;
+
+    /// A duration as the language spells it, in milliseconds.
+    ///
+    /// # Errors
+    /// A sentence for the author that names the value and the spellings that are allowed; "not given" is an error here.
+    fn duration_ms(&self, value: &Value) -> Result<u64, String>;
 }

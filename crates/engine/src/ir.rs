@@ -206,14 +206,14 @@ impl Call {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Wait {
-    /// For a time, in milliseconds.
-    For(u64),
+    /// For a time: a duration as the dialect writes it.
+    For(Template),
     /// Until a time: an RFC 3339 string.
     Until(Template),
     /// For an event of this name, for at most a time.
     Event {
-        /// The event's name.
-        name: String,
+        /// The event's name: must evaluate to a non-empty string.
+        name: Template,
         /// In milliseconds; `null` is the value once it has passed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         timeout_ms: Option<u64>,

@@ -19,8 +19,8 @@ mod steps;
 pub mod template;
 mod turn;
 
-pub use ir::{Definition, Op};
 pub use check::{check, inner_regions};
 pub use decide::{Input, Rejection, Report, decide};
+pub use ir::{Definition, Op};
 pub use outstanding::{Outstanding, Running, Wanted, outstanding};
 pub use run::{Program, Run, Status};

@@ -75,13 +75,7 @@ pub fn script(store: &dyn Store, name: &str, at: At) -> Result<ScriptCode, Asset
         "python" => Language::Python,
         other => return Err(AssetError::Unreadable(format!("script {name} is in {other}, which this viat cannot run"))),
     };
-    Ok(ScriptCode {
-        name: name.to_owned(),
-        version: asset.info.version,
-        language,
-        source: Arc::from(body.source),
-        hash: asset.info.hash.to_string(),
-    })
+    Ok(ScriptCode { name: name.to_owned(), version: asset.info.version, language, source: Arc::from(body.source), hash: asset.info.hash.to_string() })
 }
 
 /// A workflow version.

@@ -71,7 +71,8 @@ impl Story {
     /// # Errors
     /// The line that makes no sense.
     pub fn parse(text: &str) -> Result<Story, String> {
-        let mut story = Story { inputs: Value::Object(serde_json::Map::new()), timeout_ms: None, active_budget_ms: None, outcomes: BTreeMap::new(), deeds: Vec::new() };
+        let mut story =
+            Story { inputs: Value::Object(serde_json::Map::new()), timeout_ms: None, active_budget_ms: None, outcomes: BTreeMap::new(), deeds: Vec::new() };
         for line in text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
             story.line(line).map_err(|problem| format!("story: {line}: {problem}"))?;
         }

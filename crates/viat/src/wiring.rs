@@ -42,7 +42,8 @@ impl Home {
     pub fn interpreter(&self) -> Result<Interpreter, CliError> {
         let given = std::env::var_os("VIAT_PYTHON").map(PathBuf::from);
         Interpreter::resolve(&self.folder.join("cache"), given.as_deref()).map_err(|error| {
-            CliError::usage(format!("no Python to run scripts with: {error}")).help("install python3 (3.9 or newer), or name one in VIAT_PYTHON; `viat doctor` checks it")
+            CliError::usage(format!("no Python to run scripts with: {error}"))
+                .help("install python3 (3.9 or newer), or name one in VIAT_PYTHON; `viat doctor` checks it")
         })
     }
 
@@ -77,7 +78,8 @@ pub fn execution_deadline_ms() -> (u64, Option<String>) {
         Ok(seconds) if seconds.is_finite() && seconds > 0.0 && seconds * 1000.0 < u64::MAX as f64 => (((seconds * 1000.0).round() as u64).max(1), None),
         _ if text.is_empty() => (EXECUTION_DEADLINE_MS, None),
         _ => {
-            let warning = format!("{EXECUTION_DEADLINE} is {text:?}, which is not a positive number of seconds: the default of {} s holds", EXECUTION_DEADLINE_MS / 1000);
+            let warning =
+                format!("{EXECUTION_DEADLINE} is {text:?}, which is not a positive number of seconds: the default of {} s holds", EXECUTION_DEADLINE_MS / 1000);
             (EXECUTION_DEADLINE_MS, Some(warning))
         }
     }

@@ -91,4 +91,9 @@ impl Evaluate for Languages {
             lines.join("; ")
         })
     }
+
+    fn duration_ms(&self, value: &Value) -> Result<u64, String> {
+        let duration = crate::duration::from_json(value).map_err(|error| error.to_string())?;
+        duration.millis().ok_or_else(|| format!("a duration must be given; {}", crate::duration::ALLOWED))
+    }
 }

@@ -14,9 +14,9 @@ pub(crate) fn enter(turn: &mut Turn<'_>, frame: &Path, path: &Path, wait: &Wait)
     let now = turn.now;
     let after = |ms: u64| now.saturating_add(Millis::try_from(ms).unwrap_or(Millis::MAX));
     let (due, event) = match wait {
-        Wait::For(ms) => (Some(after(*ms)), None),
+        Wait::For(duration) => (Some(after(turn.evaluator.duration_ms(&turn.fill(duration, frame)?)?)), None),
         Wait::Until(time) => (Some(moment(&turn.fill(time, frame)?)?), None),
-        Wait::Event { name, timeout_ms } => (timeout_ms.map(after), Some(name.clone())),
+        Wait::Event { name, timeout_ms } => (timeout_ms.map(after), Some(event_name(&turn.fill(name, frame)?)?)),
     };
     turn.emit(Event::WaitEntered { path: path.clone(), due, event: event.clone() });
     match event {
@@ -33,6 +33,13 @@ pub(crate) fn received(turn: &mut Turn<'_>, name: String, payload: Value) {
     let taker = if turn.run.stopping.is_none() { turn.run.wait_for(&name) } else { None };
     if let Some(path) = taker {
         turn.emit(Event::EventTaken { path, name });
+    }
+}
+
+fn event_name(value: &Value) -> Result<String, String> {
+    match value {
+        Value::String(name) if !name.is_empty() => Ok(name.clone()),
+        other => Err(format!("event must be a non-empty string, it is {}", described(other))),
     }
 }
 

@@ -53,7 +53,9 @@ fn find(store: &dyn Store, id: &RunId) -> Result<Found, DriverError> {
     if row.summary.ended_at.is_some() {
         return Err(DriverError::Ended);
     }
-    if let Some(owner) = &row.owner && store.is_alive(owner)? {
+    if let Some(owner) = &row.owner
+        && store.is_alive(owner)?
+    {
         return Err(DriverError::Owned(owner.clone()));
     }
     let journal = store.journal(id, 0)?;

@@ -110,7 +110,9 @@ impl Loop {
             log.extend_from_slice(late.as_bytes());
             log.push(b'\n');
         }
-        if !log.is_empty() && let Err(error) = self.logs.write(run.as_str(), path.as_str(), attempt, &log) {
+        if !log.is_empty()
+            && let Err(error) = self.logs.write(run.as_str(), path.as_str(), attempt, &log)
+        {
             let note = format!("the log of attempt {attempt} could not be kept: {error}");
             tell(hot, News::Progress { path: path.to_string(), fraction: None, note: Some(note) });
         }

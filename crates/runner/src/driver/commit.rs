@@ -76,13 +76,8 @@ impl Loop {
             return Ok(Unit::from(Op::CreateRun { row, first: encoded }));
         }
         let claim = hot.claim_from.take().map(|from| Op::ClaimRun { run: hot.id.clone(), from, to: self.owner().clone() });
-        let append = Op::Append {
-            run: hot.id.clone(),
-            expected: hot.batches,
-            batch: encoded,
-            summary: changed.then_some(summary),
-            fence: self.owner().clone(),
-        };
+        let append =
+            Op::Append { run: hot.id.clone(), expected: hot.batches, batch: encoded, summary: changed.then_some(summary), fence: self.owner().clone() };
         Ok(Unit::from(claim.into_iter().chain([append]).collect::<Vec<_>>()))
     }
 
@@ -141,8 +136,8 @@ impl Loop {
         self.act(hot);
         if hot.run.status.is_terminal() {
             tell(hot, News::Ended);
-        } else if !hot.backlog.is_empty() || outstanding(&hot.run).more {
-            hot.backlog.push_back(Pending::Input(Input::Continue));
+        } else {
+            // What happened meanwhile, what fell due meanwhile, and what the last decision's bound left over.
             self.catch_up(hot);
         }
     }

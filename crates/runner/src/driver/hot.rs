@@ -7,7 +7,7 @@ use std::time::Instant;
 use tokio::sync::oneshot;
 use viat_engine::journal::{Batch, Millis};
 use viat_engine::path::Path;
-use viat_engine::{Input, Run};
+use viat_engine::{Input, Run, outstanding};
 use viat_store::{OwnerId, RunId, Summary, Unit};
 
 use super::Reply;
@@ -57,7 +57,11 @@ pub(super) enum Pending {
     Input(Input),
     /// A script waits to hear that this is durable.
     Acknowledged(Input, Answer),
-    Reserved { path: Path, attempt: u32, outcome: Result<Reservation, Fault> },
+    Reserved {
+        path: Path,
+        attempt: u32,
+        outcome: Result<Reservation, Fault>,
+    },
 }
 
 /// An attempt that starts once its start is durable.
@@ -94,6 +98,13 @@ impl Hot {
             timer: None,
             claim_from: None,
         }
+    }
+
+    /// When time alone moves the run: what is due and asked for waits for a worker, not for time.
+    pub fn next_wake(&self) -> Option<Millis> {
+        let owed = outstanding(&self.run);
+        let unasked = owed.attempts.iter().filter(|wanted| !self.reserving.contains(&(wanted.path.clone(), wanted.attempt)));
+        unasked.map(|wanted| wanted.not_before).chain(owed.deadline).min()
     }
 
     /// Whether anything but time is expected to move it.

@@ -187,7 +187,8 @@ impl Loop {
         if hot.commit.is_none() && hot.run.status.is_terminal() {
             return;
         }
-        let wake = outstanding(&hot.run).next_after(self.clock.now());
+        // While an append is under way nothing is decided; when it is durable everything due is looked at anyway.
+        let wake = if hot.commit.is_none() { hot.next_wake() } else { None };
         hot.timer = wake.map(|at| (at, hot.id.clone()));
         self.timers.extend(hot.timer.clone());
         self.runs.insert(hot.id.clone(), hot);

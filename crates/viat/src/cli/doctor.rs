@@ -41,7 +41,8 @@ pub fn run(folder: &Path, output: &Output) -> Result<ExitCode, CliError> {
     checks.push(trees());
     let bad = checks.iter().any(|check| check.verdict == Verdict::Bad);
     if output.json {
-        let rows: Vec<_> = checks.iter().map(|check| json!({"check": check.name, "verdict": check.verdict.name(), "found": check.found, "fix": check.fix})).collect();
+        let rows: Vec<_> =
+            checks.iter().map(|check| json!({"check": check.name, "verdict": check.verdict.name(), "found": check.found, "fix": check.fix})).collect();
         output.value(&rows)?;
     } else {
         for check in &checks {
@@ -66,8 +67,15 @@ impl Verdict {
 
 fn database(folder: &Path, home: &Result<Home, CliError>) -> Check {
     match home {
-        Ok(_) => Check { name: "database", verdict: Verdict::Good, found: format!("{} opens, WAL, synchronous=FULL", folder.join("viat.db").display()), fix: None },
-        Err(error) => Check { name: "database", verdict: Verdict::Bad, found: error.message().to_owned(), fix: Some("name a folder that can be written with --home or VIAT_HOME".to_owned()) },
+        Ok(_) => {
+            Check { name: "database", verdict: Verdict::Good, found: format!("{} opens, WAL, synchronous=FULL", folder.join("viat.db").display()), fix: None }
+        }
+        Err(error) => Check {
+            name: "database",
+            verdict: Verdict::Bad,
+            found: error.message().to_owned(),
+            fix: Some("name a folder that can be written with --home or VIAT_HOME".to_owned()),
+        },
     }
 }
 

@@ -1,7 +1,7 @@
 //! The command line: what can be typed, and which function does it.
 
-pub mod error;
 mod doctor;
+pub mod error;
 mod inputs;
 mod output;
 mod progress;

@@ -181,7 +181,9 @@ fn show(id: &RunId, home: &Home, output: &Output) -> Result<(), CliError> {
         output.line(&format!("outputs  {outputs}"))?;
     }
     let row = home.store.run(id).map_err(CliError::store)?;
-    if let Some(row) = row && is_stalled(&row, home)? {
+    if let Some(row) = row
+        && is_stalled(&row, home)?
+    {
         output.line(&format!("its engine is gone; go on with: viat run resume {id}"))?;
     }
     output.line("")?;
@@ -218,7 +220,8 @@ fn attempt_row(attempt: &AttemptRecord) -> Vec<String> {
 
 fn logs(id: &RunId, step: Option<&str>, attempt: Option<u32>, home: &Home, output: &Output) -> Result<(), CliError> {
     let record = record(home, id)?;
-    let wanted = |row: &&AttemptRecord| step.is_none_or(|step| row.step == step || row.path.as_str() == step) && attempt.is_none_or(|attempt| row.attempt == attempt);
+    let wanted =
+        |row: &&AttemptRecord| step.is_none_or(|step| row.step == step || row.path.as_str() == step) && attempt.is_none_or(|attempt| row.attempt == attempt);
     let rows: Vec<&AttemptRecord> = record.attempts.iter().filter(wanted).collect();
     if rows.is_empty() && (step.is_some() || attempt.is_some()) {
         return Err(CliError::refused(format!("run {id} has no such attempt")).help(format!("`viat run show {id}` lists its attempts")));

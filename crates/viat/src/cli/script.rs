@@ -100,7 +100,10 @@ fn list(home: &Home, output: &Output) -> Result<(), CliError> {
     let mut found = home.store.assets(Some(SCRIPT), None).map_err(CliError::store)?;
     newest_first(&mut found);
     if output.json {
-        let rows: Vec<_> = found.iter().map(|info| json!({"name": info.name.name, "version": info.version, "created_at": time(info), "hash": info.hash.to_string()})).collect();
+        let rows: Vec<_> = found
+            .iter()
+            .map(|info| json!({"name": info.name.name, "version": info.version, "created_at": time(info), "hash": info.hash.to_string()}))
+            .collect();
         return output.value(&rows);
     }
     let rows: Vec<Vec<String>> = found.iter().map(|info| vec![info.name.name.clone(), info.version.to_string(), time(info)]).collect();

@@ -125,7 +125,9 @@ fn summary(record: &RunRecord, home: &Home, output: &Output) {
         output.note(&format!("recovered: {}", recovered.join(", ")));
     }
     run::explain_error(record, output);
-    if record.error.is_some() && let Some(failed) = record.attempts.iter().rev().find(|attempt| attempt.status == AttemptStatus::Failed && !attempt.recovered) {
+    if record.error.is_some()
+        && let Some(failed) = record.attempts.iter().rev().find(|attempt| attempt.status == AttemptStatus::Failed && !attempt.recovered)
+    {
         run::log_tail(home, record, failed, output);
     }
 }
