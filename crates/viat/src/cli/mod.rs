@@ -1,5 +1,6 @@
 //! The command line: what can be typed, and which function does it.
 
+mod demo;
 mod doctor;
 pub mod error;
 mod inputs;
@@ -51,6 +52,9 @@ enum Command {
     /// Runs: what happened, attempt by attempt.
     #[command(subcommand)]
     Run(run::RunCommand),
+    /// The flagship example, end to end: what failed, what was retried, what was not repeated.
+    #[command(after_help = "Example:\n  viat demo\n  viat demo /tmp/content")]
+    Demo(demo::DemoArgs),
     /// Checks what viat needs on this machine and says how to fix what is missing.
     #[command(after_help = "Example:\n  viat doctor")]
     Doctor,
@@ -83,6 +87,7 @@ fn dispatch(cli: &Cli, output: &Output) -> Result<ExitCode, CliError> {
         Command::Workflow(workflow::WorkflowCommand::Test(args)) => test::test(args, &home()?, output),
         Command::Workflow(command) => workflow::run(command, &home()?, output),
         Command::Run(command) => run::run(command, &home()?, output),
+        Command::Demo(args) => demo::run_demo(args, output),
         Command::Doctor => doctor::run(&cli.global.home, output),
     }
 }

@@ -10,7 +10,7 @@ use viat_store::{RunFilter, RunId, RunRow};
 
 use super::error::CliError;
 use super::output::Output;
-use super::progress::{decided, span};
+use super::progress::{decided, failed_record, span};
 use super::test;
 use super::watch::Watch;
 use crate::wiring::Home;
@@ -194,13 +194,12 @@ fn show(id: &RunId, home: &Home, output: &Output) -> Result<(), CliError> {
 }
 
 fn attempt_row(attempt: &AttemptRecord) -> Vec<String> {
-    let what = match (&attempt.class, &attempt.decision) {
-        (Some(class), Some(decision)) => {
-            let code = attempt.code.as_deref().filter(|code| *code != class.name()).map(|code| format!(" {code}")).unwrap_or_default();
-            let fate = if attempt.recovered { "recovered" } else { "" };
-            format!("{}{code}: {}; {} {fate}", class.name(), attempt.message.as_deref().unwrap_or_default(), decided(decision))
+    let what = match &attempt.decision {
+        Some(decision) => {
+            let fate = if attempt.recovered { "; recovered" } else { "" };
+            format!("{}; {}{fate}", failed_record(attempt), decided(decision))
         }
-        _ => String::new(),
+        None => String::new(),
     };
     let status = match attempt.status {
         AttemptStatus::Running => "running",

@@ -34,9 +34,21 @@ pub struct TestArgs {
     fast_forward: bool,
 }
 
+/// A run that somebody wants.
+pub struct Request<'a> {
+    /// The workflow's name.
+    pub workflow: &'a str,
+    /// What it is given.
+    pub inputs: &'a serde_json::Value,
+    /// The caller's budget.
+    pub timeout_ms: Option<u64>,
+}
+
 /// Runs the draft.
 pub fn test(args: &TestArgs, home: &Home, output: &Output) -> Result<ExitCode, CliError> {
-    let new = prepare(args, home, output)?;
+    let given = inputs::json(&args.input, "--input")?;
+    let timeout_ms = inputs::duration(args.timeout.as_deref(), "--timeout")?;
+    let new = prepare(&Request { workflow: &args.name, inputs: &given, timeout_ms }, home, output)?;
     let id = new.id.clone();
     let watch = Watch::begin()?;
     let driver = home.driver(args.fast_forward)?;
@@ -60,28 +72,27 @@ pub fn follow(id: &RunId, driver: &Driver, watch: &Watch, home: &Home, output: &
     }
 }
 
-fn prepare(args: &TestArgs, home: &Home, output: &Output) -> Result<NewRun, CliError> {
-    let given = inputs::json(&args.input, "--input")?;
-    let timeout_ms = inputs::duration(args.timeout.as_deref(), "--timeout")?;
+/// Checks a request against the newest version of its workflow, and pins what the run will use.
+pub fn prepare(request: &Request<'_>, home: &Home, output: &Output) -> Result<NewRun, CliError> {
     let (active_budget_ms, warning) = execution_deadline_ms();
     if let Some(warning) = warning {
         output.note(&format!("{} {warning}", output.paint("33;1", "warning:")));
     }
+    let name = request.workflow;
     let revision = home.store.revision().map_err(CliError::store)?;
-    let found = assets::workflow(home.store.as_ref(), &args.name, At::Revision(revision));
-    let (asset, _) = match found {
-        Err(assets::AssetError::Missing(_)) => return Err(missing(home, assets::WORKFLOW, &args.name, None)),
+    let (asset, _) = match assets::workflow(home.store.as_ref(), name, At::Revision(revision)) {
+        Err(assets::AssetError::Missing(_)) => return Err(missing(home, assets::WORKFLOW, name, None)),
         found => found.map_err(CliError::assets)?,
     };
-    let program: Program = assets::program(home.store.as_ref(), &args.name, asset.info.version, revision).map_err(CliError::assets)?;
-    let checked = viat_dialect::check_inputs(&program.main, &given).map_err(|problems| {
+    let program: Program = assets::program(home.store.as_ref(), name, asset.info.version, revision).map_err(CliError::assets)?;
+    let checked = viat_dialect::check_inputs(&program.main, request.inputs).map_err(|problems| {
         let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
-        CliError::usage(format!("the inputs do not fit workflow {}: {}", args.name, lines.join("; ")))
+        CliError::usage(format!("the inputs do not fit workflow {name}: {}", lines.join("; ")))
     })?;
-    let budgets = [program.main.timeout_ms, timeout_ms];
+    let budgets = [program.main.timeout_ms, request.timeout_ms];
     Ok(NewRun {
         id: RunId::from(uuid::Uuid::now_v7().to_string()),
-        workflow: args.name.clone(),
+        workflow: name.to_owned(),
         version: asset.info.version,
         revision,
         inputs: checked,

@@ -8,7 +8,7 @@ use serde_json::json;
 use viat_dialect::{Catalogue, Compiled, Severity, Style, compile, render};
 use viat_engine::{Definition, Op as Entry};
 use viat_runner::assets::{SCRIPT, WORKFLOW, WorkflowAsset};
-use viat_store::{AssetName, At, Hash, Op, Outcome, StoreError, Unit};
+use viat_store::{AssetName, At, Hash, Op, Outcome, Precondition, StoreError, Unit};
 
 use super::error::CliError;
 use super::output::Output;
@@ -75,21 +75,29 @@ pub fn run(command: &WorkflowCommand, home: &Home, output: &Output) -> Result<Ex
 }
 
 fn create(name: &str, file: &Path, home: &Home, output: &Output) -> Result<(), CliError> {
-    inputs::name(WORKFLOW, name)?;
-    let (source, definition) = checked(file, home, output)?;
-    let refs = references(&definition);
-    let asset = WorkflowAsset { file: file.display().to_string(), source, definition };
-    let body = serde_json::to_vec(&asset).map_err(|error| CliError::usage(error.to_string()))?;
-    let hash = Hash::of(asset.source.as_bytes());
-    let op = Op::PutAsset { name: AssetName::new(WORKFLOW, name), body, hash, refs, at: inputs::now() };
-    let receipt = home.store.commit_blocking(Unit::from(op)).map_err(CliError::store)?;
-    let Some(Outcome::AssetPut { version, .. }) = receipt.outcomes.first() else {
-        return Err(CliError::usage("the store did not say which version it made"));
-    };
+    let (version, hash) = save(name, file, home, output)?;
     if output.json {
         return output.value(&json!({"name": name, "version": version, "hash": hash.to_string()}));
     }
     output.line(&format!("workflow {name} version {version}; try it: viat workflow test {name} --input '{{}}'"))
+}
+
+/// Checks a workflow and saves it as a new version.
+pub fn save(name: &str, file: &Path, home: &Home, output: &Output) -> Result<(u64, Hash), CliError> {
+    inputs::name(WORKFLOW, name)?;
+    let (source, definition) = checked(file, home, output)?;
+    let refs = references(&definition);
+    // What the document names was there when it was checked; the store makes sure that it still is.
+    let guard = refs.iter().cloned().map(Precondition::AssetLive).collect();
+    let asset = WorkflowAsset { file: file.display().to_string(), source, definition };
+    let body = serde_json::to_vec(&asset).map_err(|error| CliError::usage(error.to_string()))?;
+    let hash = Hash::of(asset.source.as_bytes());
+    let op = Op::PutAsset { name: AssetName::new(WORKFLOW, name), body, hash, refs, at: inputs::now() };
+    let receipt = home.store.commit_blocking(Unit { guard, ops: vec![op] }).map_err(CliError::store)?;
+    match receipt.outcomes.first() {
+        Some(Outcome::AssetPut { version, .. }) => Ok((*version, hash)),
+        _ => Err(CliError::usage("the store did not say which version it made")),
+    }
 }
 
 fn validate(file: &Path, home: &Home, output: &Output) -> Result<(), CliError> {
