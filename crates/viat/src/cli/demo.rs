@@ -92,7 +92,7 @@ fn play(dir: &Path, home: &Home, output: &Output) -> Result<RunId, CliError> {
 fn report(record: &RunRecord, dir: &Path, output: &Output) -> Result<(), CliError> {
     let took = record.ended_at.zip(record.started_at).map(|(end, start)| span(end - start)).unwrap_or_default();
     output.line(&format!("run {} {} in {took}", record.id, record.status.name()))?;
-    let line = |label: &str, text: &str| output.line(&format!("  {label:<20} {text}"));
+    let line = |label: &str, text: &str| output.line(&format!("  {label:<22} {text}"));
     for attempt in record.attempts.iter().filter(|attempt| attempt.status == AttemptStatus::Failed) {
         line("what failed", &format!("{} #{}: {}", attempt.path, attempt.attempt, failed_record(attempt)))?;
     }
