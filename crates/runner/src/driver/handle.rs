@@ -3,6 +3,7 @@
 use std::sync::mpsc as std_mpsc;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use serde_json::{Map, Value};
 use tokio::sync::mpsc;
@@ -20,14 +21,15 @@ use crate::script::{self, Fault, Notice, Reservation};
 pub(crate) enum Message {
     Start { new: Box<NewRun>, news: Option<NewsSender>, reply: Reply<()> },
     Adopt { run: RunId, news: Option<NewsSender>, reply: Reply<()> },
-    Adoptable { found: Box<Found>, news: Option<NewsSender>, reply: Reply<()> },
+    Adoptable { id: RunId, found: Result<Box<Found>, DriverError>, news: Option<NewsSender>, reply: Reply<()> },
+    Sweep,
     Input { run: RunId, input: Input, reply: Reply<()> },
     Reserved { run: RunId, path: Path, attempt: u32, outcome: Result<Reservation, Fault> },
     Finished { run: RunId, path: Path, id: String, report: Box<script::Report> },
     Noticed { run: RunId, path: Path, id: String, notice: Notice },
     Committed { run: RunId, result: Result<Receipt, StoreError> },
     Retry { run: RunId },
-    Shutdown(Reply<()>),
+    Shutdown { grace: Duration, reply: Reply<()> },
 }
 
 /// A run to be created.
@@ -46,9 +48,12 @@ pub struct NewRun {
     pub inputs: Map<String, Value>,
     /// The strictest of the document's and the caller's budgets, in milliseconds.
     pub timeout_ms: Option<u64>,
-    /// The default execution deadline, used if there is no `timeout_ms`.
-    pub active_budget_ms: u64,
+    /// Whether this is a rehearsal with drafts.
+    pub draft: bool,
 }
+
+/// Hears the news of every run of this engine, on the driver's thread.
+pub type Observer = Arc<dyn Fn(&RunId, &News) + Send + Sync>;
 
 /// What a watcher of a run hears.
 #[derive(Clone, Debug)]
@@ -82,6 +87,11 @@ impl<T> Reply<T> {
     fn new() -> (Reply<T>, std_mpsc::Receiver<Result<T, DriverError>>) {
         let (sender, receiver) = std_mpsc::sync_channel(1);
         (Reply(sender), receiver)
+    }
+
+    /// For what nobody waits for.
+    pub(crate) fn nobody() -> Reply<T> {
+        Reply::new().0
     }
 
     pub(crate) fn send(self, answer: Result<T, DriverError>) {
@@ -190,6 +200,20 @@ impl Driver {
         self.ask(|reply| Message::Input { run: run.clone(), input: Input::Event { name, payload }, reply })
     }
 
+    /// Takes over what dead engines and callers without one have left, now and from time to time.
+    ///
+    /// # Errors
+    /// The driver has been shut down.
+    pub fn recover(&self) -> Result<(), DriverError> {
+        self.sender.send(Message::Sweep).map_err(|_| DriverError::Closed)
+    }
+
+    /// Ends the driver: nothing new starts, what runs may finish within `grace`, the rest is killed and proven dead.
+    pub fn shut_down(&self, grace: Duration) {
+        // A driver that is gone has nothing left to end.
+        let _ = self.ask(|reply| Message::Shutdown { grace, reply });
+    }
+
     fn ask<T>(&self, message: impl FnOnce(Reply<T>) -> Message) -> Result<T, DriverError> {
         let (reply, answer) = Reply::new();
         self.sender.send(message(reply)).map_err(|_| DriverError::Closed)?;
@@ -199,8 +223,7 @@ impl Driver {
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        // The answer says that the workers are dead; a driver that is gone has seen to that already.
-        let _ = self.ask(Message::Shutdown);
+        self.shut_down(Duration::ZERO);
         let thread = self.thread.lock().ok().and_then(|mut thread| thread.take());
         if let Some(thread) = thread {
             let _ = thread.join();

@@ -10,22 +10,16 @@ use viat_engine::record::{AttemptStatus, RunRecord};
 use viat_store::RunId;
 
 use super::error::CliError;
+use super::example::{self, Example};
 use super::output::Output;
 use super::progress::{Progress, failed_record, span};
-use super::test::{Request, prepare};
 use super::watch::{Ending, Watch};
-use super::{run, script, workflow};
+use super::{apply, run, run_record};
+use crate::start::{Request, Which, prepare};
 use crate::wiring::Home;
 
-/// The example's scripts.
-const SCRIPTS: [(&str, &str); 4] = [
-    ("check_input", include_str!("../../../../examples/content/scripts/check_input.py")),
-    ("generate_draft", include_str!("../../../../examples/content/scripts/generate_draft.py")),
-    ("review_draft", include_str!("../../../../examples/content/scripts/review_draft.py")),
-    ("save_result", include_str!("../../../../examples/content/scripts/save_result.py")),
-];
-/// Its workflow.
-const WORKFLOW: (&str, &str) = ("content", include_str!("../../../../examples/content/workflows/content.yaml"));
+/// The example's workflow.
+const WORKFLOW: &str = "content";
 
 /// What `demo` takes.
 #[derive(Args)]
@@ -37,16 +31,14 @@ pub struct DemoArgs {
 
 /// Makes the project, runs it with a failure rehearsed, and says what happened.
 pub fn run_demo(args: &DemoArgs, output: &Output) -> Result<ExitCode, CliError> {
-    write_project(&args.dir)?;
+    // Somebody may have changed an earlier demo's files; theirs are kept.
+    example::write(&args.dir, Example::Content)?;
     let home = Home::open(&args.dir.join(".viat"))?;
-    for (name, _) in SCRIPTS {
-        script::save(name, &args.dir.join(format!("scripts/{name}.py")), &home)?;
-    }
-    workflow::save(WORKFLOW.0, &args.dir.join("workflows/content.yaml"), &home, output)?;
+    apply::apply(&args.dir, &home, output)?;
     output.note(&format!("The content flow in {}: check_input, generate_draft, review, save_result.", args.dir.display()));
     output.note("The generator's first attempt is made to fail.\n");
     let id = play(&args.dir, &home, output)?;
-    let record = run::record(&home, &id)?;
+    let record = run_record(home.store.as_ref(), &id)?;
     if output.json {
         output.value(&record)?;
     } else {
@@ -55,26 +47,11 @@ pub fn run_demo(args: &DemoArgs, output: &Output) -> Result<ExitCode, CliError> 
     Ok(if record.status == Status::Succeeded { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-fn write_project(dir: &Path) -> Result<(), CliError> {
-    let scripts = SCRIPTS.iter().map(|(name, text)| (format!("scripts/{name}.py"), *text));
-    for (file, text) in scripts.chain([("workflows/content.yaml".to_owned(), WORKFLOW.1)]) {
-        let path = dir.join(file);
-        let written = path.parent().map_or(Ok(()), std::fs::create_dir_all).and_then(|()| write_new(&path, text));
-        written.map_err(|error| CliError::usage(format!("{} cannot be written: {error}", path.display())))?;
-    }
-    Ok(())
-}
-
-/// Somebody may have changed an earlier demo's files; theirs are kept.
-fn write_new(path: &Path, text: &str) -> std::io::Result<()> {
-    if path.exists() { Ok(()) } else { std::fs::write(path, text) }
-}
-
 fn play(dir: &Path, home: &Home, output: &Output) -> Result<RunId, CliError> {
     let dir = std::path::absolute(dir).map_err(|error| CliError::usage(format!("{} has no absolute path: {error}", dir.display())))?;
     let task = format!("t-{}", &uuid::Uuid::now_v7().simple().to_string()[..12]);
     let inputs = json!({"task_id": task, "topic": "local recovery", "outbox": dir.join("results"), "rehearse_failure": true});
-    let new = prepare(&Request { workflow: WORKFLOW.0, inputs: &inputs, timeout_ms: None }, home, output)?;
+    let new = prepare(home.store.as_ref(), &Request { workflow: WORKFLOW, which: Which::Draft, inputs: &inputs, timeout_ms: None })?;
     let id = new.id.clone();
     let watch = Watch::begin()?;
     let driver = home.driver(false)?;

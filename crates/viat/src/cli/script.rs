@@ -10,8 +10,8 @@ use viat_runner::script::{ScriptDiagnostic, ScriptInfo, inspect};
 use viat_store::{AssetInfo, AssetName, At, Hash, Op, Outcome, Unit};
 
 use super::error::CliError;
-use super::inputs;
 use super::output::Output;
+use super::{inputs, missing};
 use crate::wiring::Home;
 
 /// The largest script that is taken, in bytes.
@@ -136,7 +136,7 @@ fn list(home: &Home, output: &Output) -> Result<(), CliError> {
 fn show(name: &str, version: Option<u64>, home: &Home, output: &Output) -> Result<(), CliError> {
     let asset_name = AssetName::new(SCRIPT, name);
     let at = version.map_or(At::Latest, At::Version);
-    let found = home.store.asset(&asset_name, at).map_err(CliError::store)?.ok_or_else(|| missing(home, SCRIPT, name, version))?;
+    let found = home.store.asset(&asset_name, at).map_err(CliError::store)?.ok_or_else(|| missing(home.store.as_ref(), SCRIPT, name, version))?;
     let body: ScriptAsset = serde_json::from_slice(&found.body).map_err(|error| CliError::usage(format!("script {name} cannot be read: {error}")))?;
     let used_by = home.store.referrers(&asset_name).map_err(CliError::store)?;
     let used_by: Vec<String> = used_by.iter().map(|by| by.name.clone()).collect();
@@ -186,17 +186,4 @@ pub fn time(info: &AssetInfo) -> String {
 /// As every list is sorted.
 pub fn newest_first(found: &mut [AssetInfo]) {
     found.sort_by_key(|info| std::cmp::Reverse(info.revision));
-}
-
-/// The error for an asset that is not there, naming the nearest one that is.
-pub fn missing(home: &Home, kind: &str, name: &str, version: Option<u64>) -> CliError {
-    if let Some(version) = version {
-        return CliError::refused(format!("there is no version {version} of {kind} {name}"));
-    }
-    let names: Vec<String> = home.store.assets(Some(kind), None).map(|found| found.into_iter().map(|info| info.name.name).collect()).unwrap_or_default();
-    let error = CliError::refused(format!("there is no {kind} {name}"));
-    match viat_dialect::suggest::nearest(name, names.iter().map(String::as_str)) {
-        Some(nearest) => error.help(format!("did you mean {nearest}?")),
-        None => error.help(format!("`viat {kind} list` shows those there are")),
-    }
 }

@@ -1,11 +1,10 @@
 //! `viat workflow test`: runs the draft and waits for its end.
 
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use clap::Args;
+use viat_engine::Status;
 use viat_engine::record::{AttemptStatus, RunRecord};
-use viat_engine::{Program, Status};
 use viat_runner::assets;
 use viat_runner::driver::{Driver, NewRun};
 use viat_store::{At, RunId};
@@ -13,9 +12,9 @@ use viat_store::{At, RunId};
 use super::error::CliError;
 use super::output::Output;
 use super::progress::{Progress, span};
-use super::script::missing;
 use super::watch::{Ending, Watch};
-use super::{inputs, run};
+use super::{inputs, run, run_record};
+use crate::start::{Request, Which, prepare};
 use crate::wiring::{Home, execution_deadline_ms};
 
 /// What `workflow test` takes.
@@ -34,26 +33,35 @@ pub struct TestArgs {
     fast_forward: bool,
 }
 
-/// A run that somebody wants.
-pub struct Request<'a> {
-    /// The workflow's name.
-    pub workflow: &'a str,
-    /// What it is given.
-    pub inputs: &'a serde_json::Value,
-    /// The caller's budget.
-    pub timeout_ms: Option<u64>,
-}
-
 /// Runs the draft.
 pub fn test(args: &TestArgs, home: &Home, output: &Output) -> Result<ExitCode, CliError> {
     let given = inputs::json(&args.input, "--input")?;
     let timeout_ms = inputs::duration(args.timeout.as_deref(), "--timeout")?;
-    let new = prepare(&Request { workflow: &args.name, inputs: &given, timeout_ms }, home, output)?;
+    warn_of_deadline(output);
+    let new = prepare(home.store.as_ref(), &Request { workflow: &args.name, which: Which::Draft, inputs: &given, timeout_ms })?;
+    warn_of_drafts(&new, home, output)?;
     let id = new.id.clone();
     let watch = Watch::begin()?;
     let driver = home.driver(args.fast_forward)?;
     driver.start_run(new, Some(watch.sender())).map_err(CliError::driver)?;
     follow(&id, &driver, &watch, home, output)
+}
+
+/// Says so if the variable that sets the default execution deadline makes no sense.
+pub fn warn_of_deadline(output: &Output) {
+    if let Some(warning) = execution_deadline_ms().1 {
+        output.note(&format!("{} {warning}", output.paint("33;1", "warning:")));
+    }
+}
+
+/// Says which called workflows are used as drafts, having never been published.
+fn warn_of_drafts(new: &NewRun, home: &Home, output: &Output) -> Result<(), CliError> {
+    for name in new.program.called.keys().filter(|key| !key.contains('@')) {
+        if assets::published(home.store.as_ref(), name, At::Revision(new.revision)).map_err(CliError::assets)?.is_none() {
+            output.note(&format!("{} workflow {name} was never published; its draft is used", output.paint("36", "note:")));
+        }
+    }
+    Ok(())
 }
 
 /// Shows a run of this command's engine until its end, and prints what came of it.
@@ -72,39 +80,9 @@ pub fn follow(id: &RunId, driver: &Driver, watch: &Watch, home: &Home, output: &
     }
 }
 
-/// Checks a request against the newest version of its workflow, and pins what the run will use.
-pub fn prepare(request: &Request<'_>, home: &Home, output: &Output) -> Result<NewRun, CliError> {
-    let (active_budget_ms, warning) = execution_deadline_ms();
-    if let Some(warning) = warning {
-        output.note(&format!("{} {warning}", output.paint("33;1", "warning:")));
-    }
-    let name = request.workflow;
-    let revision = home.store.revision().map_err(CliError::store)?;
-    let (asset, _) = match assets::workflow(home.store.as_ref(), name, At::Revision(revision)) {
-        Err(assets::AssetError::Missing(_)) => return Err(missing(home, assets::WORKFLOW, name, None)),
-        found => found.map_err(CliError::assets)?,
-    };
-    let program: Program = assets::program(home.store.as_ref(), name, asset.info.version, revision).map_err(CliError::assets)?;
-    let checked = viat_dialect::check_inputs(&program.main, request.inputs).map_err(|problems| {
-        let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
-        CliError::usage(format!("the inputs do not fit workflow {name}: {}", lines.join("; ")))
-    })?;
-    let budgets = [program.main.timeout_ms, request.timeout_ms];
-    Ok(NewRun {
-        id: RunId::from(uuid::Uuid::now_v7().to_string()),
-        workflow: name.to_owned(),
-        version: asset.info.version,
-        revision,
-        inputs: checked,
-        timeout_ms: budgets.into_iter().flatten().min(),
-        active_budget_ms,
-        program: Arc::new(program),
-    })
-}
-
 /// Prints the result of a run that has ended.
-fn conclude(id: &RunId, home: &Home, output: &Output) -> Result<ExitCode, CliError> {
-    let record = run::record(home, id)?;
+pub fn conclude(id: &RunId, home: &Home, output: &Output) -> Result<ExitCode, CliError> {
+    let record = run_record(home.store.as_ref(), id)?;
     let succeeded = record.status == Status::Succeeded;
     if !output.json {
         summary(&record, home, output);

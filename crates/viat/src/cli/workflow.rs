@@ -7,13 +7,13 @@ use clap::Subcommand;
 use serde_json::json;
 use viat_dialect::{Catalogue, Compiled, Severity, Style, compile, render};
 use viat_engine::{Definition, Op as Entry};
-use viat_runner::assets::{SCRIPT, WORKFLOW, WorkflowAsset};
+use viat_runner::assets::{self, PUBLISHED, SCRIPT, WORKFLOW, WorkflowAsset};
 use viat_store::{AssetName, At, Hash, Op, Outcome, Precondition, StoreError, Unit};
 
 use super::error::CliError;
 use super::output::Output;
-use super::script::{missing, newest_first, time};
-use super::{inputs, test};
+use super::script::{newest_first, time};
+use super::{inputs, missing, test, versions};
 use crate::wiring::Home;
 
 /// The largest file that is looked at; the language itself takes less, and says so with a place.
@@ -53,6 +53,33 @@ pub enum WorkflowCommand {
     /// Runs the draft and waits for its end: prints the outputs, exits 0 if the run succeeded, recovered or not.
     #[command(after_help = "Example:\n  viat workflow test recover --input '{}'\n  viat workflow test recover --input @input.json --timeout PT10S --json")]
     Test(test::TestArgs),
+    /// Makes a version the one that runs, endpoints and other workflows use.
+    #[command(after_help = "Example:\n  viat workflow publish recover\n  viat workflow publish recover --version 2")]
+    Publish {
+        /// Its name.
+        name: String,
+        /// A version other than the newest.
+        #[arg(long)]
+        version: Option<u64>,
+    },
+    /// Lists a workflow's versions, newest first.
+    #[command(after_help = "Example:\n  viat workflow versions recover")]
+    Versions {
+        /// Its name.
+        name: String,
+    },
+    /// Shows what changed between two versions.
+    #[command(after_help = "Example:\n  viat workflow diff recover\n  viat workflow diff recover --from 1 --to 3")]
+    Diff {
+        /// Its name.
+        name: String,
+        /// The older version; the one before `--to` if not given.
+        #[arg(long)]
+        from: Option<u64>,
+        /// The newer version; the newest if not given.
+        #[arg(long)]
+        to: Option<u64>,
+    },
     /// Deletes a workflow that nothing uses. Runs that used it keep their version.
     #[command(after_help = "Example:\n  viat workflow delete recover")]
     Delete {
@@ -68,6 +95,9 @@ pub fn run(command: &WorkflowCommand, home: &Home, output: &Output) -> Result<Ex
         WorkflowCommand::Validate { file } => validate(file, home, output)?,
         WorkflowCommand::List => list(home, output)?,
         WorkflowCommand::Show { name, version } => show(name, *version, home, output)?,
+        WorkflowCommand::Publish { name, version } => versions::publish(name, *version, home, output)?,
+        WorkflowCommand::Versions { name } => versions::versions(name, home, output)?,
+        WorkflowCommand::Diff { name, from, to } => versions::diff(name, *from, *to, home, output)?,
         WorkflowCommand::Delete { name } => delete(WORKFLOW, name, home, output)?,
         WorkflowCommand::Test(args) => return test::test(args, home, output),
     }
@@ -151,7 +181,8 @@ fn list(home: &Home, output: &Output) -> Result<(), CliError> {
 
 fn show(name: &str, version: Option<u64>, home: &Home, output: &Output) -> Result<(), CliError> {
     let at = version.map_or(At::Latest, At::Version);
-    let found = home.store.asset(&AssetName::new(WORKFLOW, name), at).map_err(CliError::store)?.ok_or_else(|| missing(home, WORKFLOW, name, version))?;
+    let found =
+        home.store.asset(&AssetName::new(WORKFLOW, name), at).map_err(CliError::store)?.ok_or_else(|| missing(home.store.as_ref(), WORKFLOW, name, version))?;
     let body: WorkflowAsset = serde_json::from_slice(&found.body).map_err(|error| CliError::usage(format!("workflow {name} cannot be read: {error}")))?;
     let scripts: Vec<String> = references(&body.definition).iter().filter(|used| used.kind == SCRIPT).map(|used| used.name.clone()).collect();
     if output.json {
@@ -170,11 +201,13 @@ fn show(name: &str, version: Option<u64>, home: &Home, output: &Output) -> Resul
 
 /// Deletes an asset, unless something that lives refers to it.
 pub fn delete(kind: &str, name: &str, home: &Home, output: &Output) -> Result<(), CliError> {
-    let op = Op::DeleteAsset { name: AssetName::new(kind, name), at: inputs::now() };
-    match home.store.commit_blocking(Unit::from(op)) {
+    let delete = |kind: &str| Op::DeleteAsset { name: AssetName::new(kind, name), at: inputs::now() };
+    let published = kind == WORKFLOW && assets::published(home.store.as_ref(), name, At::Latest).map_err(CliError::assets)?.is_some();
+    let ops: Vec<Op> = if published { vec![delete(kind), delete(PUBLISHED)] } else { vec![delete(kind)] };
+    match home.store.commit_blocking(Unit::from(ops)) {
         Ok(_) if output.json => output.value(&json!({"name": name, "deleted": true})),
         Ok(_) => output.line(&format!("{kind} {name} is deleted; runs that used it keep their version")),
-        Err(StoreError::Missing { .. }) => Err(missing(home, kind, name, None)),
+        Err(StoreError::Missing { .. }) => Err(missing(home.store.as_ref(), kind, name, None)),
         Err(StoreError::Referenced { by, .. }) => {
             let holders: Vec<String> = by.iter().map(ToString::to_string).collect();
             Err(CliError::refused(format!("{kind} {name} is used by {}", holders.join(", "))).help("delete those first, or save them without it"))
