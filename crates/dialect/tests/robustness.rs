@@ -67,9 +67,9 @@ impl Catalogue for World {
 fn compile_and_draw(bytes: &[u8]) {
     let result = compile_named("w.yaml", bytes, Some("w"), &World);
     if let Some(definition) = &result.definition {
-        viat_engine::check(definition).unwrap();
-        let stored = serde_json::to_string(definition).unwrap();
-        assert_eq!(serde_json::from_str::<Definition>(&stored).unwrap(), *definition, "{stored}");
+        viat_engine::check(definition).expect("a sound definition");
+        let stored = serde_json::to_string(definition).expect("it can be stored");
+        assert_eq!(serde_json::from_str::<Definition>(&stored).expect("it can be read again"), *definition, "{stored}");
     }
     let _ = result.rendered(Style::Plain);
     let _ = result.rendered(Style::Coloured);
