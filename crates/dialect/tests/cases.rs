@@ -91,6 +91,7 @@ fn time_and_recovery() {
         "steps:\n  - {id: go, wait: {event: go, timeout: PT10S}}\noutputs: {v: $go.output}\n",
         "steps:\n  - {id: a, workflow: inner}\n  - {id: b, script: sleep, timeout: PT0.5S, retry: {times: 2, initial_ms: 10, factor: 1.0, max_ms: 10}}\n",
         "timeout: PT0.7S\nsteps:\n  - {id: a, script: sleep, on_error: {catch: [{id: c, script: echo, args: {value: 1}}]}}\n  - {id: b, script: echo, args: {value: 2}}\n",
+        "steps:\n  - id: x\n    script: boom\n    on_error: {catch: [{id: fan, parallel: {branches: {l: [{id: a, script: echo}], r: [{id: b, script: echo}]}}}]}\noutputs: {v: $x.output}\n",
         "steps:\n  - id: a\n    script: long\n    idempotent: true\noutputs: {v: $a.output}\n",
     ] {
         compiles(text);

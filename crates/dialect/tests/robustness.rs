@@ -213,6 +213,16 @@ proptest! {
     }
 
     #[test]
+    fn exchanged_words(edits in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>()), 1..4)) {
+        let mut words: Vec<&str> = VALID.split_inclusive(|c: char| !c.is_ascii_alphanumeric() && c != '_').collect();
+        for (at, from) in edits {
+            let (at, from) = (at.index(words.len()), from.index(words.len()));
+            words[at] = words[from];
+        }
+        compile_and_draw(words.concat().as_bytes());
+    }
+
+    #[test]
     fn shuffled_lines(picks in prop::collection::vec(prop::sample::select(LINES.to_vec()), 0..25)) {
         compile_and_draw(picks.concat().as_bytes());
     }
