@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use viat_engine::journal::Created;
+use viat_engine::template::{MAX_DEPTH, is_too_deep};
 use viat_runner::assets::{self, AssetError, Pins, WORKFLOW};
 use viat_runner::clock::wall_now;
 use viat_runner::driver::{NewRun, creation};
@@ -46,6 +47,9 @@ pub fn prepare(store: &dyn Store, request: &Request<'_>) -> Result<NewRun, CliEr
         let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
         CliError::usage(format!("the inputs do not fit workflow {name}: {}", lines.join("; ")))
     })?;
+    if is_too_deep(request.inputs) {
+        return Err(CliError::usage(format!("the inputs are nested deeper than {MAX_DEPTH} levels")));
+    }
     let budgets = [program.main.timeout_ms, request.timeout_ms];
     Ok(NewRun {
         id: RunId::from(uuid::Uuid::now_v7().to_string()),

@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use tokio::sync::mpsc;
 use viat_engine::journal::{Batch, Millis};
 use viat_engine::path::Path;
+use viat_engine::template::{MAX_DEPTH, is_too_deep};
 use viat_engine::{Input, Program};
 use viat_store::{OwnerId, Receipt, RunId, StoreError};
 
@@ -113,6 +114,8 @@ pub enum DriverError {
     Owned(OwnerId),
     /// The run has ended.
     Ended,
+    /// The value is nested deeper than values may be.
+    TooDeep,
     /// The machine failed.
     Io(String),
     /// The driver has been shut down.
@@ -127,6 +130,7 @@ impl std::fmt::Display for DriverError {
             DriverError::NotHere => formatter.write_str("the run is not this engine's"),
             DriverError::Owned(owner) => write!(formatter, "the run belongs to another engine that is alive ({owner})"),
             DriverError::Ended => formatter.write_str("the run has ended"),
+            DriverError::TooDeep => write!(formatter, "the value is nested deeper than {MAX_DEPTH} levels"),
             DriverError::Io(detail) => formatter.write_str(detail),
             DriverError::Closed => formatter.write_str("the engine has been shut down"),
         }
@@ -197,6 +201,9 @@ impl Driver {
     /// # Errors
     /// The run has ended or is not this engine's.
     pub fn send_event(&self, run: &RunId, name: String, payload: Value) -> Result<(), DriverError> {
+        if is_too_deep(&payload) {
+            return Err(DriverError::TooDeep);
+        }
         self.ask(|reply| Message::Input { run: run.clone(), input: Input::Event { name, payload }, reply })
     }
 

@@ -3,6 +3,7 @@
 use viat_engine::Status;
 use viat_engine::journal::{Batch, Created, Event, Millis};
 use viat_engine::run::DeferredTask;
+use viat_engine::template::{MAX_DEPTH, is_too_deep};
 use viat_store::{At, EncodedBatch, Op, RunId, RunRow, StoreError, Summary};
 
 use super::handle::deadline_of;
@@ -15,6 +16,9 @@ impl Loop {
     ///
     /// The script hears at once what is wrong with it, rather than nobody when the run has succeeded.
     pub(super) fn deferrable(&self, workflow: &str, args: &serde_json::Value) -> Result<(u64, u64), String> {
+        if is_too_deep(args) {
+            return Err(format!("the arguments are nested deeper than {MAX_DEPTH} levels"));
+        }
         let store = self.store.as_ref();
         let revision = store.revision().map_err(|error| error.to_string())?;
         let version = assets::published(store, workflow, At::Revision(revision)).map_err(|error| error.to_string())?;

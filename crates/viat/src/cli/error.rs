@@ -79,6 +79,7 @@ impl CliError {
             DriverError::Store(error) => CliError::store(error),
             DriverError::Assets(error) => CliError::assets(error),
             DriverError::Ended | DriverError::Owned(_) | DriverError::NotHere => CliError::refused(error.to_string()),
+            DriverError::TooDeep => CliError::usage(error.to_string()),
             DriverError::Io(_) | DriverError::Closed => CliError::new(STORE, error.to_string()),
         }
     }

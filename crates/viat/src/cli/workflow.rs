@@ -5,10 +5,11 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 use serde_json::json;
-use viat_dialect::{Catalogue, Compiled, Severity, Style, compile, render};
+use viat_dialect::{Catalogue, Compiled, Severity, Style, compile_named, render};
+use viat_engine::ir::InputDeclaration;
 use viat_engine::{Definition, Op as Entry};
 use viat_runner::assets::{self, PUBLISHED, SCRIPT, WORKFLOW, WorkflowAsset};
-use viat_store::{AssetName, At, Hash, Op, Outcome, Precondition, StoreError, Unit};
+use viat_store::{AssetName, At, Hash, Op, Outcome, Precondition, Store, StoreError, Unit};
 
 use super::error::CliError;
 use super::output::Output;
@@ -115,7 +116,7 @@ fn create(name: &str, file: &Path, home: &Home, output: &Output) -> Result<(), C
 /// Checks a workflow and saves it as a new version.
 pub fn save(name: &str, file: &Path, home: &Home, output: &Output) -> Result<(u64, Hash), CliError> {
     inputs::name(WORKFLOW, name)?;
-    let (source, definition) = checked(file, home, output)?;
+    let (source, definition) = checked(Some(name), file, home, output)?;
     let refs = references(&definition);
     // What the document names was there when it was checked; the store makes sure that it still is.
     let guard = refs.iter().cloned().map(Precondition::AssetLive).collect();
@@ -131,7 +132,7 @@ pub fn save(name: &str, file: &Path, home: &Home, output: &Output) -> Result<(u6
 }
 
 fn validate(file: &Path, home: &Home, output: &Output) -> Result<(), CliError> {
-    let (_, definition) = checked(file, home, output)?;
+    let (_, definition) = checked(None, file, home, output)?;
     let entries: usize = definition.regions.iter().map(|region| region.nodes.len()).sum();
     if output.json {
         return output.value(&json!({"valid": true, "entries": entries}));
@@ -140,10 +141,10 @@ fn validate(file: &Path, home: &Home, output: &Output) -> Result<(), CliError> {
 }
 
 /// Reads and checks a document; warnings are shown, errors end the command.
-fn checked(file: &Path, home: &Home, output: &Output) -> Result<(String, Definition), CliError> {
+fn checked(name: Option<&str>, file: &Path, home: &Home, output: &Output) -> Result<(String, Definition), CliError> {
     let bytes = inputs::file(file, MAX_FILE)?;
     let shown = file.display().to_string();
-    let Compiled { definition, diagnostics, text } = compile(&shown, &bytes, &Stored::of(home)?);
+    let Compiled { definition, diagnostics, text } = compile_named(&shown, &bytes, name, &Stored::of(home)?);
     let style = if output.coloured { Style::Coloured } else { Style::Plain };
     let drawn = || render(&diagnostics, &text, style);
     match definition {
@@ -227,26 +228,50 @@ fn references(definition: &Definition) -> Vec<AssetName> {
     names.collect::<std::collections::BTreeSet<_>>().into_iter().collect()
 }
 
-/// The names that a document may use: those in the store.
-struct Stored {
+/// What a document may name: what is in the store.
+struct Stored<'a> {
+    store: &'a dyn Store,
     scripts: Vec<String>,
     workflows: Vec<String>,
+    others: Vec<AssetName>,
 }
 
-impl Stored {
-    fn of(home: &Home) -> Result<Stored, CliError> {
+impl<'a> Stored<'a> {
+    fn of(home: &'a Home) -> Result<Stored<'a>, CliError> {
         let all = home.store.assets(None, None).map_err(CliError::store)?;
         let of_kind = |kind: &str| all.iter().filter(|info| info.name.kind == kind).map(|info| info.name.name.clone()).collect();
-        Ok(Stored { scripts: of_kind(SCRIPT), workflows: of_kind(WORKFLOW) })
+        let (scripts, workflows) = (of_kind(SCRIPT), of_kind(WORKFLOW));
+        let others = all.iter().map(|info| info.name.clone()).filter(|name| ![SCRIPT, WORKFLOW, PUBLISHED].contains(&name.kind.as_str())).collect();
+        Ok(Stored { store: home.store.as_ref(), scripts, workflows, others })
+    }
+
+    /// The version of a workflow that a call would run: the published one, or the draft of one that never was.
+    fn definition(&self, workflow: &str) -> Option<Definition> {
+        let published = assets::published(self.store, workflow, At::Latest).ok()?;
+        let (_, body) = assets::workflow(self.store, workflow, published.map_or(At::Latest, At::Version)).ok()?;
+        Some(body.definition)
     }
 }
 
-impl Catalogue for Stored {
+impl Catalogue for Stored<'_> {
     fn script_names(&self) -> Vec<String> {
         self.scripts.clone()
     }
 
     fn workflow_names(&self) -> Vec<String> {
         self.workflows.clone()
+    }
+
+    fn other_kind(&self, name: &str) -> Option<String> {
+        self.others.iter().find(|other| other.name == name).map(|other| other.kind.clone())
+    }
+
+    fn calls_of(&self, workflow: &str) -> Vec<String> {
+        let called = self.definition(workflow).map(|definition| references(&definition)).unwrap_or_default();
+        called.into_iter().filter(|used| used.kind == WORKFLOW).map(|used| used.name).collect()
+    }
+
+    fn inputs_of(&self, workflow: &str) -> Option<Vec<InputDeclaration>> {
+        self.definition(workflow).map(|definition| definition.inputs)
     }
 }
