@@ -86,6 +86,7 @@ fn report(record: &RunRecord, dir: &Path, output: &Output) -> Result<(), CliErro
     output.line("")?;
     output.line("Look closer:")?;
     let home = dir.join(".viat");
-    output.line(&format!("  viat --home {} run show {}", home.display(), record.id))?;
-    output.line(&format!("  viat --home {} run logs {}", home.display(), record.id))
+    let viat = std::env::args().next().unwrap_or_else(|| "viat".to_owned());
+    output.line(&format!("  {viat} --home {} run show {}", home.display(), record.id))?;
+    output.line(&format!("  {viat} --home {} run logs {}", home.display(), record.id))
 }

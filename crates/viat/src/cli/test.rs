@@ -113,6 +113,10 @@ fn summary(record: &RunRecord, home: &Home, output: &Output) {
     if !recovered.is_empty() {
         output.note(&format!("recovered: {}", recovered.join(", ")));
     }
+    let queued: Vec<&str> = record.deferred.iter().filter_map(|task| task.run.as_deref()).collect();
+    if !queued.is_empty() {
+        output.note(&format!("deferred: {} (a server of this home runs them; without one: viat run resume ID)", queued.join(", ")));
+    }
     run::explain_error(record, output);
     if record.error.is_some()
         && let Some(failed) = record.attempts.iter().rev().find(|attempt| attempt.status == AttemptStatus::Failed && !attempt.recovered)
