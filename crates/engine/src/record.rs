@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
+use crate::apply;
 use crate::failure::RunError;
 use crate::journal::{Batch, Created, Event, Millis};
 use crate::path::Path;
@@ -190,7 +191,7 @@ impl Fold {
             return;
         }
         let Some(record) = &mut self.record else { return };
-        if !matches!(event, Event::CancelRequested { .. }) && record.started_at.is_none() {
+        if apply::begins(event) && record.started_at.is_none() {
             record.started_at = Some(at);
             record.status = Status::Running;
         }

@@ -5,6 +5,7 @@
 
 pub mod case;
 pub mod crash;
+pub mod stories;
 pub mod story;
 pub mod trace;
 pub mod world;
