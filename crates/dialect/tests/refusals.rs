@@ -219,16 +219,7 @@ fn durations_are_accepted_and_refused() {
 #[test]
 fn what_is_right_and_not_available_says_so() {
     for entry in [
-        "parallel: {branches: {l: [{id: a, script: s}]}}",
-        "parallel: {branches: [{id: a, script: s}, {id: b, set: 1}], on_failure: wait}",
-        "loop: {over: [1], steps: [{id: a, set: $item}]}",
-        "loop: {while: \"${ iteration.index < 3 }\", steps: [{id: a, set: $iteration.index}]}",
-        "workflow: other, args: {x: 1}",
         "review: {title: hi, show: {a: 1}, timeout: P2D}",
-        "wait: {for: PT2S}",
-        "wait: {event: e, timeout: PT1S}",
-        "fail: {status: 422, code: negative, message: \"got ${ run.id }\"}",
-        "return: {v: 1}",
         "compensate: [a]",
         "script: s, compensate: {script: s, args: {v: $x.output}}",
         "script: s, resolve: {script: s}",
@@ -237,7 +228,15 @@ fn what_is_right_and_not_available_says_so() {
         let result = compiled(&format!("steps:\n  - {{id: x, {entry}}}\n"));
         let codes: Vec<&str> = result.diagnostics.iter().map(|one| one.code.as_str()).collect();
         assert_eq!(codes, ["not-yet"], "{entry}\n{}", result.rendered(Style::Plain));
+        assert!(result.rendered(Style::Plain).contains("it needs the ledger"));
     }
+    assert!(refused_later("compensation: manual\nsteps: [{id: a, set: 1}]\n").contains("it needs the ledger"));
+}
+
+fn refused_later(text: &str) -> String {
+    let result = compiled(text);
+    assert!(result.definition.is_none(), "accepted: {text}");
+    result.rendered(Style::Plain)
 }
 
 #[test]

@@ -85,6 +85,11 @@ impl Reader<'_, '_> {
         }
     }
 
+    /// A count within bounds.
+    pub fn count(&mut self, node: &Node, what: &str, least: i64, most: i64) -> Option<usize> {
+        self.integer(node, what, least, most).and_then(|value| usize::try_from(value).ok())
+    }
+
     /// One of a few words.
     pub fn word(&mut self, node: &Node, what: &str, words: &[&str]) -> Option<String> {
         match &node.value {

@@ -1,10 +1,13 @@
 //! The kinds of entries: one file each, all keys of the specification's table known.
 
+mod call;
 mod choice;
 mod each;
-mod leaf;
+mod finish;
+mod later;
 mod parallel;
 mod script;
+mod wait;
 
 use super::reader::{Later, Reader};
 use super::typed::Kind;
@@ -39,14 +42,14 @@ pub fn read(reader: &mut Reader<'_, '_>, node: &Node, key: &Entry, id: &str) -> 
         "script" => return script::read(reader, node, key),
         "if" => return choice::read(reader, node, key),
         "set" => return Kind::Set(reader.template(&key.value)),
-        "parallel" => parallel::read(reader, key),
-        "loop" => each::read(reader, key),
-        "workflow" => leaf::workflow(reader, node, key),
-        "review" => leaf::review(reader, key),
-        "wait" => leaf::wait(reader, key),
-        "fail" => leaf::fail(reader, key),
-        "return" => Kind::Leaf(vec![reader.template_map(&key.value, "`return`")]),
-        _ => leaf::compensate(reader, key),
+        "parallel" => return parallel::read(reader, key),
+        "loop" => return each::read(reader, key),
+        "workflow" => return call::read(reader, node, key),
+        "wait" => return wait::read(reader, key),
+        "fail" => return finish::fail(reader, key),
+        "return" => return finish::give_back(reader, key),
+        "review" => later::review(reader, key),
+        _ => later::compensate(reader, key),
     };
     reader.later(&key.key, key.key_span, node.span);
     kind
@@ -119,6 +122,8 @@ fn scripts_inside(node: &Node, found: &mut Vec<String>) {
 pub fn report_later(report: &mut Report<'_>, later: Vec<Later>) {
     let clean: Vec<Later> = later.into_iter().filter(|one| !report.has_error_in(&one.entry)).collect();
     for one in clean {
-        report.error("not-yet", one.key, format!("`{}` is not available in this version yet", one.what));
+        report
+            .error("not-yet", one.key, format!("`{}` is not available in this version yet", one.what))
+            .help("it needs the ledger of effects and reviews, which this version does not keep");
     }
 }
