@@ -8,6 +8,11 @@ use viat_engine::policies::retry::{Decision, Reason};
 
 use crate::world::World;
 
+/// A batch of more lines than this shows only its ends.
+const LONGEST_BATCH: usize = 60;
+/// How many lines of each end it shows.
+const SHOWN: usize = 4;
+
 /// What a world leaves behind: its journal with the notes between, how the run rests, what became of deferred tasks.
 pub fn trace(world: &World<'_>) -> String {
     let mut text = String::new();
@@ -16,8 +21,11 @@ pub fn trace(world: &World<'_>) -> String {
         for (_, at, note) in std::iter::from_fn(|| notes.next_if(|(after, ..)| *after <= number)) {
             push(&mut text, *at, note);
         }
-        for line in batch.events.iter().filter_map(line) {
-            push(&mut text, batch.at, &line);
+        let lines: Vec<String> = batch.events.iter().filter_map(line).collect();
+        let hidden = if lines.len() > LONGEST_BATCH { SHOWN..lines.len() - SHOWN } else { 0..0 };
+        for (number, line) in lines.iter().enumerate().filter(|(number, _)| !hidden.contains(number) || *number == hidden.start) {
+            let more = format!("… {} lines …", hidden.len());
+            push(&mut text, batch.at, if hidden.contains(&number) { &more } else { line });
         }
     }
     for (_, at, note) in notes {
@@ -57,7 +65,7 @@ fn line(event: &Event) -> Option<String> {
         Event::Continued { path, error } => format!("{path} continues past {}", error.code),
         Event::CatchEntered { path, error } => format!("{path} catches {}", error.code),
         Event::ChoiceMade { path, arm: Some(arm) } => format!("{path} takes arm {arm}"),
-        Event::ChoiceMade { path, arm: None } => format!("{path} takes no arm"),
+        Event::ChoiceMade { path, arm: None } => format!("{path} finds no condition true"),
         Event::Completed { path, output } => format!("{path} = {output}"),
         Event::RegionCompleted { path } => format!("{path} through"),
         Event::ParallelEntered { path } => format!("{path} entered"),

@@ -16,6 +16,8 @@ use crate::story::{Deed, How, Outcome};
 
 /// How long a stopped attempt takes to end.
 const STOP_MS: Millis = 5;
+/// How long a decision takes that stopped at its bound.
+const YIELD_MS: Millis = 1;
 /// More decisions than this in one run are a hang.
 const MAX_DECISIONS: usize = 100_000;
 
@@ -135,7 +137,10 @@ impl<'a> World<'a> {
                 let adopted = self.die(due.down_ms)?;
                 self.handle(adopted)?;
                 // What people do reaches the next engine; everything else died with this one.
-                next = next.filter(|input| matches!(input, Input::Cancel { .. } | Input::Event { .. })).or(Some(Input::Tick));
+                next = match next.filter(|input| matches!(input, Input::Cancel { .. } | Input::Event { .. })) {
+                    None => self.next_input()?,
+                    deed => deed,
+                };
             }
             let Some(input) = next.take() else { return Ok(()) };
             self.handle(input)?;
@@ -254,6 +259,7 @@ impl<'a> World<'a> {
     fn next_input(&mut self) -> Result<Option<Input>, String> {
         let owed = outstanding(&self.run);
         if owed.more {
+            self.now += YIELD_MS;
             return Ok(Some(Input::Continue));
         }
         let deed = self.setup.deeds.last().map(|(at, _)| *at);
