@@ -147,6 +147,9 @@ fn causes(error: &RunError) -> String {
     if matches!(error.class, Outcome::Failed(Class::Orchestration | Class::Resource) | Outcome::DeadlineExceeded) {
         text.push_str(&format!(" ({})", error.message));
     }
+    for other in error.extra.iter().filter_map(|extra| extra.get("also")?.as_array()).flatten() {
+        text.push_str(&format!(", also {} at {}", other["code"], other["path"]).replace('"', ""));
+    }
     if let Some(cause) = &error.cause {
         text.push_str(&format!(", after {}", causes(cause)));
     }

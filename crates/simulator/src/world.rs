@@ -260,6 +260,9 @@ impl<'a> World<'a> {
         let owed = outstanding(&self.run);
         if owed.more {
             self.now += YIELD_MS;
+            if let Some(deed) = self.deed_at(self.now)? {
+                return Ok(Some(deed));
+            }
             return Ok(Some(Input::Continue));
         }
         let deed = self.setup.deeds.last().map(|(at, _)| *at);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use viat_engine::ir::{
-    Arm, Branch, Call, Choice, Expression, Fail, IR_VERSION, Key, Loop, Node, OnFailure, Parallel, Policy, Reference, Region, RegionId, Script, Segment,
+    Arm, Branch, Call, Choice, Expression, Fail, IR_VERSION, InputDeclaration, Key, Loop, Node, OnFailure, Parallel, Policy, Reference, Region, RegionId, Script, Segment,
     Source, Template, Wait,
 };
 use viat_engine::policies::recover::{RecoverRule, Recovery};
@@ -59,11 +59,12 @@ fn definition(dice: &mut Dice, next_id: &mut usize, callable: Vec<String>, timeo
     let regions = author.regions;
     let seen = regions[root].nodes.iter().filter(|node| !matches!(node.op, Op::Parallel(_)));
     let outputs = seen.map(|node| (node.id.clone(), reference(&node.id, &["output"]))).collect();
+    let flag = InputDeclaration { name: "flag".to_owned(), schema: json!({ "type": "boolean" }), default: None, required: true };
     Definition {
         ir: IR_VERSION,
         dialect: "native".to_owned(),
         description: None,
-        inputs: Vec::new(),
+        inputs: vec![flag],
         outputs: Template::Map(outputs),
         timeout_ms,
         regions,

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 use viat_engine::expression::Evaluate;
 use viat_engine::failure::Failure;
+use viat_engine::journal::Batch;
 use viat_engine::policies::class::Class;
 use viat_engine::{Input, Program, Rejection, Wanted, decide};
 
@@ -24,8 +25,8 @@ use dice::Dice;
 pub struct Told {
     /// How often an engine died in it.
     pub crashes: usize,
-    /// How many events its journal has.
-    pub events: usize,
+    /// Its journal.
+    pub journal: Vec<Batch>,
 }
 
 /// Tells the story of a seed and checks it.
@@ -44,7 +45,7 @@ pub fn tell(seed: u64, evaluator: &dyn Evaluate) -> Result<Told, String> {
         if seed % 8 == 0 { is_told_the_same_again(&plot, &world, &program, evaluator) } else { Ok(()) }
     });
     match problem {
-        Ok(()) => Ok(Told { crashes: world.crashes, events: world.journal.iter().map(|batch| batch.events.len()).sum() }),
+        Ok(()) => Ok(Told { crashes: world.crashes, journal: world.journal }),
         Err(problem) => Err(format!("story {seed}: {problem}\n{:#?}\n{}", program, trace(&world))),
     }
 }
