@@ -1,7 +1,7 @@
 //! Seeded stories. `VIAT_STORIES=1000000` tells more of them, `VIAT_SEED=N` tells one and shows it.
 
-use std::sync::Mutex;
 use std::collections::BTreeSet;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use viat_engine::journal::Batch;

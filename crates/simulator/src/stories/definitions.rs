@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use viat_engine::ir::{
-    Arm, Branch, Call, Choice, Expression, Fail, IR_VERSION, InputDeclaration, Key, Loop, Node, OnFailure, Parallel, Policy, Reference, Region, RegionId, Script, Segment,
-    Source, Template, Wait,
+    Arm, Branch, Call, Choice, Expression, Fail, IR_VERSION, InputDeclaration, Key, Loop, Node, OnFailure, Parallel, Policy, Reference, Region, RegionId,
+    Script, Segment, Source, Template, Wait,
 };
 use viat_engine::policies::recover::{RecoverRule, Recovery};
 use viat_engine::policies::retry::{Matcher, RetryRule};
