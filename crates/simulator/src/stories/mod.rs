@@ -8,7 +8,7 @@ pub mod invariants;
 
 use std::sync::Arc;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use viat_engine::expression::Evaluate;
 use viat_engine::failure::Failure;
 use viat_engine::journal::Batch;
@@ -18,7 +18,7 @@ use viat_engine::{Input, Program, Rejection, Wanted, decide};
 use crate::story::{Deed, How, Outcome};
 use crate::trace::trace;
 use crate::world::{Crash, Scripts, Setup, World};
-use definitions::EVENTS;
+use definitions::{Documents, EVENTS, inputs};
 use dice::Dice;
 
 /// What a story came to.
@@ -35,7 +35,9 @@ pub struct Told {
 /// What does not hold, with the definition and the trace.
 pub fn tell(seed: u64, evaluator: &dyn Evaluate) -> Result<Told, String> {
     let mut dice = Dice::new(seed);
-    let program = Arc::new(definitions::program(&mut dice));
+    let documents = Documents::new(&mut dice);
+    let shown = |problem: String| format!("story {seed}: {problem}\n{}", documents.shown());
+    let program = Arc::new(documents.program().map_err(shown)?);
     let plot = Plot::new(&mut dice, seed);
     let mut world = plot.world(&program, evaluator);
     let played = world.play(&plot.crashes);
@@ -46,7 +48,7 @@ pub fn tell(seed: u64, evaluator: &dyn Evaluate) -> Result<Told, String> {
     });
     match problem {
         Ok(()) => Ok(Told { crashes: world.crashes, journal: world.journal }),
-        Err(problem) => Err(format!("story {seed}: {problem}\n{:#?}\n{}", program, trace(&world))),
+        Err(problem) => Err(shown(format!("{problem}\n{}", trace(&world)))),
     }
 }
 
@@ -115,7 +117,7 @@ impl Plot {
     fn world<'a>(&'a self, program: &Arc<Program>, evaluator: &'a dyn Evaluate) -> World<'a> {
         World::new(Setup {
             program: Arc::clone(program),
-            inputs: Map::from_iter([("flag".to_owned(), json!(self.seed % 2 == 0))]),
+            inputs: inputs(self.seed % 2 == 0),
             timeout_ms: self.timeout_ms,
             active_budget_ms: Some(self.active_budget_ms),
             deeds: self.deeds.clone(),
