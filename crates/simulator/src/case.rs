@@ -8,8 +8,9 @@ use viat_dialect::{Languages, Names, Style, check_inputs, compile, render};
 use viat_engine::expression::Evaluate;
 use viat_engine::{Definition, Program, Wanted};
 
+use crate::setup::{Scripts, Setup};
 use crate::story::{Outcome, Story};
-use crate::world::{Scripts, Setup, World};
+use crate::world::World;
 
 /// One behaviour: a workflow (and those it calls), a story and the trace it must leave.
 pub struct Case {

@@ -13,8 +13,9 @@ use viat_engine::policies::retry::Reason;
 use viat_engine::{Op, Program, Run};
 
 use crate::case::Case;
+use crate::setup::Crash;
 use crate::trace::trace;
-use crate::world::{Crash, World};
+use crate::world::World;
 
 /// The engine's bound of one decision.
 const MAX_EVENTS: usize = 1_000;

@@ -130,10 +130,10 @@ fn name(reason: Reason) -> String {
 /// `CODE [CLASS] [STATUS] [at PATH #ATTEMPT] [(MESSAGE)] [, after CAUSE]`; what follows from the code is left out.
 fn causes(error: &RunError) -> String {
     let mut text = error.code.clone();
-    if let Outcome::Failed(class) = error.class {
-        if class.name() != error.code {
-            text = format!("{} {text}", class.name());
-        }
+    if let Outcome::Failed(class) = error.class
+        && class.name() != error.code
+    {
+        text = format!("{} {text}", class.name());
     }
     if let Some(status) = error.status {
         text.push_str(&format!(" {status}"));

@@ -3,16 +3,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde_json::{Map, Value};
-use viat_engine::expression::Evaluate;
+use serde_json::Value;
 use viat_engine::failure::Failure;
 use viat_engine::journal::{Batch, Created, Event, Millis};
 use viat_engine::path::Path;
 use viat_engine::policies::class::Class;
 use viat_engine::run::DeferredTask;
-use viat_engine::{Input, Outstanding, Program, Rejection, Report, Run, Status, Wanted, decide, outstanding};
+use viat_engine::{Input, Outstanding, Rejection, Report, Run, Status, Wanted, decide, outstanding};
 
-use crate::story::{Deed, How, Outcome};
+use crate::setup::{Crash, Setup};
+use crate::story::{Deed, How};
 
 /// How long a stopped attempt takes to end.
 const STOP_MS: Millis = 5;
@@ -20,42 +20,6 @@ const STOP_MS: Millis = 5;
 const YIELD_MS: Millis = 1;
 /// More decisions than this in one run are a hang.
 const MAX_DECISIONS: usize = 100_000;
-
-/// What the scripts of a world do.
-pub trait Scripts {
-    /// What an attempt comes to.
-    ///
-    /// # Errors
-    /// Nothing is said about the script.
-    fn outcome(&self, wanted: &Wanted) -> Result<Outcome, String>;
-}
-
-/// Everything that is not the engine.
-pub struct Setup<'a> {
-    /// What runs.
-    pub program: Arc<Program>,
-    /// What the run is given.
-    pub inputs: Map<String, Value>,
-    /// The budget that the caller passes.
-    pub timeout_ms: Option<u64>,
-    /// The default execution deadline of active time.
-    pub active_budget_ms: Option<u64>,
-    /// What people do, by time.
-    pub deeds: Vec<(Millis, Deed)>,
-    /// What attempts come to.
-    pub scripts: &'a dyn Scripts,
-    /// Evaluates expressions.
-    pub evaluator: &'a dyn Evaluate,
-}
-
-/// An engine that dies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Crash {
-    /// After this many batches are durable.
-    pub after_batches: usize,
-    /// How long no engine is up.
-    pub down_ms: Millis,
-}
 
 /// A world with one run in it.
 pub struct World<'a> {

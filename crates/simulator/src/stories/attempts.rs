@@ -27,10 +27,9 @@ pub fn check(world: &World<'_>, events: &[(Millis, &Event)], program: &Program) 
     let mut entries: BTreeMap<&Path, Entry> = BTreeMap::new();
     for (at, event) in events {
         match event {
+            Event::ScriptEntered { path, .. } if entries.contains_key(path) => return Err(format!("{path} was entered twice")),
             Event::ScriptEntered { path, .. } => {
-                if entries.insert(path, Entry::default()).is_some() {
-                    return Err(format!("{path} was entered twice"));
-                }
+                entries.insert(path, Entry::default());
             }
             Event::AttemptStarted { path, attempt, .. } => {
                 let entry = entries.get_mut(path).ok_or_else(|| format!("{path} was not entered"))?;

@@ -15,9 +15,10 @@ use viat_engine::journal::Batch;
 use viat_engine::policies::class::Class;
 use viat_engine::{Input, Program, Rejection, Wanted, decide};
 
+use crate::setup::{Crash, Scripts, Setup};
 use crate::story::{Deed, How, Outcome};
 use crate::trace::trace;
-use crate::world::{Crash, Scripts, Setup, World};
+use crate::world::World;
 use definitions::{Documents, EVENTS, inputs};
 use dice::Dice;
 
@@ -44,7 +45,7 @@ pub fn tell(seed: u64, evaluator: &dyn Evaluate) -> Result<Told, String> {
     let problem = played.and_then(|()| {
         invariants::check(&world, &program)?;
         terminal_runs_never_change(&mut world, evaluator)?;
-        if seed % 8 == 0 { is_told_the_same_again(&plot, &world, &program, evaluator) } else { Ok(()) }
+        if seed.is_multiple_of(8) { is_told_the_same_again(&plot, &world, &program, evaluator) } else { Ok(()) }
     });
     match problem {
         Ok(()) => Ok(Told { crashes: world.crashes, journal: world.journal }),
@@ -117,7 +118,7 @@ impl Plot {
     fn world<'a>(&'a self, program: &Arc<Program>, evaluator: &'a dyn Evaluate) -> World<'a> {
         World::new(Setup {
             program: Arc::clone(program),
-            inputs: inputs(self.seed % 2 == 0),
+            inputs: inputs(self.seed.is_multiple_of(2)),
             timeout_ms: self.timeout_ms,
             active_budget_ms: Some(self.active_budget_ms),
             deeds: self.deeds.clone(),
