@@ -153,7 +153,18 @@ impl<'a> World<'a> {
             self.submitted.extend(self.run.submissions().iter().cloned());
         }
         self.stop_what_should_end();
-        Ok(())
+        self.status_says_what_is_owed()
+    }
+
+    /// `waiting` means that nothing runs, queues, waits to be tried again or can move by itself; `running` that something does.
+    fn status_says_what_is_owed(&self) -> Result<(), String> {
+        let owed = outstanding(&self.run);
+        let busy = owed.more || !owed.running.is_empty() || !owed.attempts.is_empty();
+        match self.run.status {
+            Status::Waiting if busy => Err(format!("the run is waiting, yet it is owed {owed:?}")),
+            Status::Running if !busy => Err("the run is running, yet nothing of it is".to_owned()),
+            _ => Ok(()),
+        }
     }
 
     fn note(&mut self, text: String) {
@@ -266,9 +277,22 @@ impl<'a> World<'a> {
         Input::Finished { path: flight.path, id, report }
     }
 
+    /// Whether the journal has a wait for an event, without a timeout, that took none yet.
+    fn waits_for_an_event(&self) -> bool {
+        let mut waits = Vec::new();
+        for event in self.journal.iter().flat_map(|batch| &batch.events) {
+            match event {
+                Event::WaitEntered { path, due: None, event: Some(_) } => waits.push(path),
+                Event::EventTaken { path, .. } => waits.retain(|wait| *wait != path),
+                _ => {}
+            }
+        }
+        !waits.is_empty()
+    }
+
     /// Nothing will ever move the run: that is right if it has ended, or if it waits for an event that has no timeout.
     fn at_rest(&self, owed: &Outstanding) -> Result<Option<Input>, String> {
-        if self.run.status.is_terminal() || self.run.status == Status::Waiting {
+        if self.run.status.is_terminal() || (self.run.status == Status::Waiting && self.waits_for_an_event()) {
             return Ok(None);
         }
         Err(format!("the run is {} and nothing will ever move it; it is owed {owed:?}", self.run.status.name()))

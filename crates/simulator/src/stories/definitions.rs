@@ -182,6 +182,12 @@ impl Author<'_> {
     }
 
     fn each(&mut self, id: &str, place: Place) -> Value {
+        if self.dice.chance(3) {
+            // Pure entries beyond the bound of one decision.
+            self.next_id += 1;
+            let (times, inner) = (self.dice.between(300, 700), format!("e{}", self.next_id));
+            return json!({ "while": format!("${{ iteration.index < {times} }}"), "steps": [{ "id": inner, "set": "$iteration.index" }] });
+        }
         let mut concurrency = 1;
         let mut each = if self.dice.chance(25) {
             json!({ "while": format!("${{ iteration.index < {} }}", self.dice.between(0, 4)) })

@@ -7,7 +7,7 @@ use serde_json::Value;
 use viat_engine::journal::{Event, Millis};
 use viat_engine::path::Path;
 use viat_engine::run::DeferredTask;
-use viat_engine::{Op, Program};
+use viat_engine::{Op, Program, Run, Status};
 
 use super::attempts;
 use crate::crash::{node, sound};
@@ -29,7 +29,29 @@ pub fn check(world: &World<'_>, program: &Arc<Program>) -> Result<(), String> {
     containers_keep_their_bounds(&events, program)?;
     stopped_containers_start_nothing(&events)?;
     tasks_follow_the_success(world, &events)?;
-    loops_keep_their_order(&events)
+    loops_keep_their_order(&events)?;
+    the_active_clock_is_right(world, program)
+}
+
+/// The default deadline counts the time in which the run is running, and none in which no engine is up.
+fn the_active_clock_is_right(world: &World<'_>, program: &Arc<Program>) -> Result<(), String> {
+    let created = &world.run.created;
+    let (Some(budget), None) = (created.active_budget_ms, created.deadline) else { return Ok(()) };
+    let mut run = Run::new(Arc::clone(program), created.clone(), 0);
+    let (mut used, mut last) = (0, 0);
+    for batch in world.journal.iter().skip(1) {
+        let taken_over = matches!(batch.events.first(), Some(Event::Adopted { .. }));
+        if run.status == Status::Running && !taken_over {
+            used += u64::try_from(batch.at - last).unwrap_or(0);
+        }
+        last = batch.at;
+        batch.events.iter().for_each(|event| run.apply(event, batch.at));
+        let left = run.remaining_ms(batch.at);
+        if !run.status.is_terminal() && left != Some(budget.saturating_sub(used)) {
+            return Err(format!("at {}: {left:?} ms of {budget} are left, {used} were used", batch.at));
+        }
+    }
+    Ok(())
 }
 
 /// After a cancel or a deadline nothing begins and no policy acts; the run ends as soon as what was in flight is dead.
