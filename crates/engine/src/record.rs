@@ -228,7 +228,7 @@ impl Fold {
                     row.ended_at = Some(at);
                 }
             }
-            Event::Continued { path, .. } | Event::RegionCompleted { path } => self.recovered(path),
+            Event::Continued { path, .. } | Event::RegionCompleted { path } | Event::ContainerCompleted { path } => self.recovered(path),
             Event::Succeeded { outputs } => self.end(Status::Succeeded, Some(outputs), None, at),
             Event::Failed { error } => self.end(Status::Failed, None, Some(error), at),
             Event::Cancelled { error } => self.end(Status::Cancelled, None, Some(error), at),
@@ -259,11 +259,16 @@ impl Fold {
         }
     }
 
-    /// The entry at `path` is through: its failed attempts did not stop the run.
+    /// The entry at `path` is through: its failed attempts, and those inside it, did not stop the run.
     fn recovered(&mut self, path: &Path) {
-        let (Some(record), Some(rows)) = (&mut self.record, self.attempts_of.get(path)) else { return };
+        let Some(record) = &mut self.record else { return };
+        let mut rows: Vec<usize> = self.attempts_of.get(path).cloned().unwrap_or_default();
+        for prefix in path.inner_prefixes() {
+            let inside = self.attempts_of.range(Path::from(prefix.as_str())..).take_while(|(inner, _)| inner.as_str().starts_with(&prefix));
+            rows.extend(inside.flat_map(|(_, rows)| rows));
+        }
         for row in rows {
-            let attempt = &mut record.attempts[*row];
+            let attempt = &mut record.attempts[row];
             attempt.recovered = attempt.status == AttemptStatus::Failed;
         }
     }

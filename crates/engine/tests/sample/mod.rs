@@ -1,5 +1,7 @@
 //! A definition with every kind and policy in it, and an evaluator that knows no language.
 
+#![allow(dead_code, reason = "each test file takes what it needs")]
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -43,12 +45,14 @@ pub fn created(deadline: Option<i64>) -> Created {
     }
 }
 
-fn script(id: &str, policy: Policy) -> Node {
+/// A script entry of this policy; `c` is idempotent.
+pub fn script(id: &str, policy: Policy) -> Node {
     let op = Op::Script(Script { name: id.to_owned(), args: Template::Literal(json!({})), idempotent: id == "c" });
     Node { id: id.to_owned(), op, next: None, policy }
 }
 
-fn node(id: &str, op: Op) -> Node {
+/// An entry without policies.
+pub fn node(id: &str, op: Op) -> Node {
     Node { id: id.to_owned(), op, next: None, policy: Policy::default() }
 }
 
@@ -61,7 +65,8 @@ fn recovered(then: Recovery) -> Policy {
     Policy { recover: vec![RecoverRule { matches: Matcher::Any, then }], ..retried() }
 }
 
-fn region(mut nodes: Vec<Node>) -> Region {
+/// A sequence.
+pub fn region(mut nodes: Vec<Node>) -> Region {
     let count = nodes.len();
     for (number, node) in nodes.iter_mut().enumerate() {
         node.next = (number + 1 < count).then_some(number + 1);
@@ -69,7 +74,8 @@ fn region(mut nodes: Vec<Node>) -> Region {
     Region { nodes }
 }
 
-fn definition(regions: Vec<Region>, timeout_ms: Option<u64>) -> Definition {
+/// A definition whose first region is the root.
+pub fn definition(regions: Vec<Region>, timeout_ms: Option<u64>) -> Definition {
     let outputs = Template::Map(Vec::new());
     Definition { ir: IR_VERSION, dialect: "native".to_owned(), description: None, inputs: Vec::new(), outputs, timeout_ms, regions, root: 0 }
 }
