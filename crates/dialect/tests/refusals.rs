@@ -26,7 +26,10 @@ fn refused(text: &str, wanted: &[&str]) -> String {
 
 fn accepted(text: &str) -> Compiled {
     let result = compiled(text);
-    assert!(result.definition.is_some(), "refused: {text}\n{}", result.rendered(Style::Plain));
+    let definition = result.definition.as_ref().unwrap_or_else(|| panic!("refused: {text}\n{}", result.rendered(Style::Plain)));
+    viat_engine::check(definition).expect("a sound definition");
+    let stored = serde_json::to_string(definition).expect("it can be stored");
+    assert_eq!(serde_json::from_str::<viat_engine::Definition>(&stored).expect("it can be read again"), *definition);
     result
 }
 

@@ -67,9 +67,9 @@ impl Catalogue for World {
 fn compile_and_draw(bytes: &[u8]) {
     let result = compile_named("w.yaml", bytes, Some("w"), &World);
     if let Some(definition) = &result.definition {
-        viat_engine::check(definition).unwrap();
-        let stored = serde_json::to_string(definition).unwrap();
-        assert_eq!(serde_json::from_str::<Definition>(&stored).unwrap(), *definition, "{stored}");
+        viat_engine::check(definition).expect("a sound definition");
+        let stored = serde_json::to_string(definition).expect("it can be stored");
+        assert_eq!(serde_json::from_str::<Definition>(&stored).expect("it can be read again"), *definition, "{stored}");
     }
     let _ = result.rendered(Style::Plain);
     let _ = result.rendered(Style::Coloured);
@@ -210,6 +210,16 @@ proptest! {
             text.splice(at..end, insert.chars());
         }
         compile_and_draw(text.into_iter().collect::<String>().as_bytes());
+    }
+
+    #[test]
+    fn exchanged_words(edits in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>()), 1..4)) {
+        let mut words: Vec<&str> = VALID.split_inclusive(|c: char| !c.is_ascii_alphanumeric() && c != '_').collect();
+        for (at, from) in edits {
+            let (at, from) = (at.index(words.len()), from.index(words.len()));
+            words[at] = words[from];
+        }
+        compile_and_draw(words.concat().as_bytes());
     }
 
     #[test]

@@ -41,7 +41,7 @@ fn input(run: &Run, (choice, pick, _): Roll, starts: &mut u32) -> Input {
         }
         12 if !owed.running.is_empty() => {
             let running = &owed.running[pick % owed.running.len()];
-            Input::Deferred { path: running.path.clone(), id: running.id.clone(), workflow: "mail".to_owned(), args: payload }
+            Input::Deferred { path: running.path.clone(), id: running.id.clone(), workflow: "mail".to_owned(), version: 1, revision: 1, args: payload }
         }
         13 => Input::Event { name: ["paid", "other"][pick % 2].to_owned(), payload },
         14 => Input::Adopted { owner: "another".to_owned() },
@@ -49,7 +49,7 @@ fn input(run: &Run, (choice, pick, _): Roll, starts: &mut u32) -> Input {
         16 => Input::Finished { path, id: format!("id{pick}"), report: report(pick) },
         17 => Input::Reserved { path, attempt: u32::from(choice), id: format!("id{pick}"), queued_ms: 7, tree: Value::Null },
         18 => Input::NotStarted { path, attempt: 1, failure: Failure::new(Class::QueueFull, "full") },
-        19 => Input::Deferred { path, id: "id1".to_owned(), workflow: "mail".to_owned(), args: payload },
+        19 => Input::Deferred { path, id: "id1".to_owned(), workflow: "mail".to_owned(), version: 1, revision: 1, args: payload },
         _ => Input::Tick,
     }
 }

@@ -41,9 +41,8 @@ fn ending(text: &mut String, world: &World<'_>) {
         push(text, world.now, &format!("rests {}", run.status.name()));
         return;
     }
-    for task in run.deferred_tasks() {
-        let verb = if world.submitted.contains(task) { "submits" } else { "discards" };
-        push(text, world.now, &format!("{verb} {} {} of {} #{}", task.workflow, task.args, task.path, task.attempt));
+    for task in run.deferred_tasks().iter().filter(|task| !world.submitted.contains(task)) {
+        push(text, world.now, &format!("discards {} {} of {} #{}", task.workflow, task.args, task.path, task.attempt));
     }
 }
 
@@ -87,7 +86,8 @@ fn line(event: &Event) -> Option<String> {
         Event::WaitEntered { path, due, event } => waits(path.as_str(), *due, event.as_deref()),
         Event::EventReceived { name, payload } => format!("event {name} {payload}"),
         Event::EventTaken { path, name } => format!("{path} takes event {name}"),
-        Event::TaskDeferred { path, attempt, workflow, args } => format!("{path} #{attempt} defers {workflow} {args}"),
+        Event::TaskSubmitted { path, workflow, args, run } => format!("submits {workflow} {args} of {path} as {run}"),
+        Event::TaskDeferred { path, attempt, workflow, args, .. } => format!("{path} #{attempt} defers {workflow} {args}"),
         Event::CancelRequested { .. } => "cancel requested".to_owned(),
         Event::DeadlineExceeded { message } => format!("deadline: {message}"),
         Event::Succeeded { outputs } => format!("succeeded {outputs}"),

@@ -67,6 +67,7 @@ impl<'a> World<'a> {
             deadline,
             active_budget_ms: setup.active_budget_ms.filter(|_| deadline.is_none()),
             owner: "engine".to_owned(),
+            draft: false,
         };
         let journal = vec![Batch { at: 0, events: vec![Event::Created(created.clone())] }];
         // Popped from the end: the earliest last, those of one moment in the order they were written.
@@ -149,11 +150,20 @@ impl<'a> World<'a> {
             events.extend(self.start(wanted)?);
         }
         if !events.is_empty() {
+            self.submit(&mut events);
             self.journal.push(Batch { at: self.now, events });
-            self.submitted.extend(self.run.submissions().iter().cloned());
         }
         self.stop_what_should_end();
         self.status_says_what_is_owed()
+    }
+
+    /// Deferred tasks become runs in the very batch that makes this one succeed.
+    fn submit(&mut self, events: &mut Vec<Event>) {
+        for task in self.run.submissions() {
+            let run = format!("run-{}", self.submitted.len() + 2);
+            events.push(Event::TaskSubmitted { path: task.path.clone(), workflow: task.workflow.clone(), args: task.args.clone(), run });
+            self.submitted.push(task.clone());
+        }
     }
 
     /// `waiting` means that nothing runs, queues, waits to be tried again or can move by itself; `running` that something does.
@@ -209,7 +219,8 @@ impl<'a> World<'a> {
         let queued_ms = u64::try_from(self.now - since).unwrap_or(0);
         let mut events = self.decided(Input::Reserved { path: path.clone(), attempt, id: id.clone(), queued_ms, tree: Value::Null })?;
         for (workflow, args) in &flight.defers {
-            events.extend(self.decided(Input::Deferred { path: path.clone(), id: id.clone(), workflow: workflow.clone(), args: args.clone() })?);
+            let (path, id, workflow, args) = (path.clone(), id.clone(), workflow.clone(), args.clone());
+            events.extend(self.decided(Input::Deferred { path, id, workflow, version: 1, revision: 1, args })?);
         }
         self.in_flight.insert(id, flight);
         Ok(events)

@@ -63,7 +63,7 @@ fn stories_meet_every_kind_of_event() {
     panic!("no story has {missing:?}");
 }
 
-const KINDS: [&str; 32] = [
+const KINDS: [&str; 33] = [
     "Created",
     "Adopted",
     "ScriptEntered",
@@ -93,6 +93,7 @@ const KINDS: [&str; 32] = [
     "EventReceived",
     "EventTaken",
     "TaskDeferred",
+    "TaskSubmitted",
     "CancelRequested",
     "DeadlineExceeded",
     "Succeeded",

@@ -26,6 +26,15 @@ impl Reader<'_, '_> {
         }
     }
 
+    /// As `known_keys`, inside a kind's own map: `retry` and `on_error` are refused elsewhere, for the whole entry.
+    pub fn kind_keys(&mut self, entries: &[Entry], what: &str, known: &[&str]) {
+        for entry in entries.iter().filter(|entry| !is_policy(&entry.key)) {
+            if !known.contains(&entry.key.as_str()) {
+                self.unknown_key(entry, what, known);
+            }
+        }
+    }
+
     /// Refuses one key.
     pub fn unknown_key(&mut self, entry: &Entry, what: &str, known: &[&str]) {
         let nearest = suggest::nearest(&entry.key, known.iter().copied());
@@ -114,6 +123,11 @@ impl Reader<'_, '_> {
         }
         found
     }
+}
+
+/// Whether a key is one of the policies that only a script entry can have.
+pub fn is_policy(key: &str) -> bool {
+    matches!(key, "retry" | "on_error")
 }
 
 /// A value with its sort: `the string "3"`.

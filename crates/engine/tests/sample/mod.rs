@@ -42,6 +42,7 @@ pub fn created(deadline: Option<i64>) -> Created {
         deadline,
         active_budget_ms: deadline.is_none().then_some(20_000),
         owner: "engine".to_owned(),
+        draft: false,
     }
 }
 

@@ -77,8 +77,8 @@ fn check_args(reader: &mut Reader<'_, '_>, workflow: &str, declared: &[InputDecl
         let listed = suggest::listed(missing.iter().copied(), 10);
         reader
             .report
-            .error("missing-arg", at, format!("the workflow `{workflow}` needs {listed}, and it is not given"))
-            .help(format!("add it: `args: {{{}: …}}`", missing[0]));
+            .error("missing-arg", at, format!("the workflow `{workflow}` needs {listed}, which `args` does not give"))
+            .help(format!("write `args: {{{}: …}}`", missing[0]));
     }
 }
 

@@ -20,7 +20,7 @@ const DEFAULT_WHILE: usize = 1_000;
 pub fn read(reader: &mut Reader<'_, '_>, key: &Entry) -> Kind {
     let node = &key.value;
     let Some(fields) = reader.map(node, "`loop`") else { return Kind::Broken };
-    reader.known_keys(fields, "`loop`", &KEYS);
+    reader.kind_keys(fields, "`loop`", &KEYS);
     let (over, condition) = (node.get("over"), node.get("while"));
     match (over, condition) {
         (None, None) => {

@@ -19,7 +19,7 @@ pub fn fail(reader: &mut Reader<'_, '_>, key: &Entry) -> Kind {
     let node = &key.value;
     match &node.value {
         Value::Null => {}
-        Value::Map(fields) => reader.known_keys(fields, "`fail`", &["status", "code", "message", "extra"]),
+        Value::Map(fields) => reader.kind_keys(fields, "`fail`", &["status", "code", "message", "extra"]),
         _ => {
             reader
                 .report

@@ -7,7 +7,7 @@ use crate::yaml::{Entry, Node, Value};
 /// Reads a `review` entry.
 pub fn review(reader: &mut Reader<'_, '_>, key: &Entry) -> Kind {
     let Some(fields) = reader.map(&key.value, "`review`") else { return Kind::Broken };
-    reader.known_keys(fields, "`review`", &["title", "show", "form", "assignees", "timeout", "remind"]);
+    reader.kind_keys(fields, "`review`", &["title", "show", "form", "assignees", "timeout", "remind"]);
     if let Some(field) = key.value.get("timeout") {
         reader.timeout(&field.value, None);
     }

@@ -9,6 +9,7 @@ mod parallel;
 mod script;
 mod wait;
 
+use super::fields::is_policy;
 use super::reader::{Later, Reader};
 use super::typed::Kind;
 use crate::diagnostic::Report;
@@ -38,6 +39,7 @@ pub fn is_entry_key(key: &str) -> bool {
 /// Reads what an entry is, its kind being known.
 pub fn read(reader: &mut Reader<'_, '_>, node: &Node, key: &Entry, id: &str) -> Kind {
     beside(reader, node, key, id);
+    inside(reader, node, key, id);
     let kind = match key.key.as_str() {
         "script" => return script::read(reader, node, key),
         "if" => return choice::read(reader, node, key),
@@ -65,7 +67,7 @@ fn beside(reader: &mut Reader<'_, '_>, node: &Node, key: &Entry, id: &str) {
         if name == "id" || name == kind || known.contains(&name) {
             continue;
         }
-        if matches!(name, "retry" | "on_error") {
+        if is_policy(name) {
             policy_elsewhere(reader, node, field, key, id);
         } else if matches!(name, "type" | "catch") {
             let help = if name == "catch" { "write `on_error: {catch: [...]}` on a script entry" } else { "the kind is a key of its own; there is no `type`" };
@@ -78,6 +80,13 @@ fn beside(reader: &mut Reader<'_, '_>, node: &Node, key: &Entry, id: &str) {
             let all: Vec<&str> = ["id", kind].into_iter().chain(known.iter().copied()).collect();
             reader.unknown_key(field, &an_entry(kind), &all);
         }
+    }
+}
+
+/// Refuses `retry` and `on_error` inside the map of a kind, where they are as little at home as beside it.
+fn inside(reader: &mut Reader<'_, '_>, node: &Node, key: &Entry, id: &str) {
+    if let (Value::Map(fields), "parallel" | "loop" | "review" | "wait" | "fail") = (&key.value.value, key.key.as_str()) {
+        fields.iter().filter(|field| is_policy(&field.key)).for_each(|field| policy_elsewhere(reader, node, field, key, id));
     }
 }
 

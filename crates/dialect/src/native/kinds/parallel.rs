@@ -16,7 +16,7 @@ pub const MOST_CONCURRENT: i64 = 256;
 /// Reads a `parallel` entry.
 pub fn read(reader: &mut Reader<'_, '_>, key: &Entry) -> Kind {
     let Some(fields) = reader.map(&key.value, "`parallel`") else { return Kind::Broken };
-    reader.known_keys(fields, "`parallel`", &["branches", "on_failure", "concurrency"]);
+    reader.kind_keys(fields, "`parallel`", &["branches", "on_failure", "concurrency"]);
     let word = key.value.get("on_failure").and_then(|field| reader.word(&field.value, "`on_failure`", &["cancel", "wait"]));
     let on_failure = if word.as_deref() == Some("wait") { OnFailure::Wait } else { OnFailure::Cancel };
     let concurrency = key.value.get("concurrency").and_then(|field| reader.count(&field.value, "`concurrency`", 1, MOST_CONCURRENT));

@@ -23,7 +23,7 @@ pub fn read(reader: &mut Reader<'_, '_>, key: &Entry) -> Kind {
             .help("write `wait: {for: PT5S}`, `wait: {until: \"2026-01-31T08:00:00Z\"}` or `wait: {event: paid}`");
         return Kind::Broken;
     };
-    reader.known_keys(fields, "`wait`", &["for", "until", "event", "timeout"]);
+    reader.kind_keys(fields, "`wait`", &["for", "until", "event", "timeout"]);
     let timeout = key.value.get("timeout").and_then(|field| timeout(reader, key, field));
     let ways: Vec<&Entry> = fields.iter().filter(|field| WAYS.contains(&field.key.as_str())).collect();
     let [way] = ways.as_slice() else {
