@@ -21,8 +21,10 @@ const SETS: usize = 1_000;
 pub struct Sequential {
     /// Appending 512 bytes to a file and syncing them.
     pub fsync: Spread,
-    /// There and back over a pipe to a Python process that only echoes.
+    /// There and back over a pipe to a Python process that only echoes, both on one core.
     pub pipe: Spread,
+    /// The same with the process on another core.
+    pub pipe_apart: Option<Spread>,
     /// From one step's durable end to the next one's.
     pub step: Spread,
     /// Steps per second of wall time, the runs' own beginning and end included.
@@ -47,19 +49,24 @@ enum Heard {
 }
 
 /// Runs one after the other; before each of them the disk and the pipe are measured.
-pub fn sequential(lab: &Lab, workflow: &Workflow, runs: usize, mut pipe: Pipe, dir: &Path) -> Done<Sequential> {
-    let (mut fsync, mut trips, mut steps) = (Vec::new(), Vec::new(), Vec::new());
+pub fn sequential(lab: &Lab, workflow: &Workflow, runs: usize, dir: &Path) -> Done<Sequential> {
+    let (mut pipe, mut apart) = Pipe::both(lab.python())?;
+    let (mut fsync, mut trips, mut apart_trips, mut steps) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     many(lab, workflow, 1, 1)?; // the workers are warm now
     let mut took = Duration::ZERO;
     for _ in 0..runs {
         fsync.extend(floor::fsyncs(dir, 100)?);
         trips.extend(pipe.round_trips(500)?);
+        if let Some(apart) = &mut apart {
+            apart_trips.extend(apart.round_trips(500)?);
+        }
         let (mut heard, elapsed) = many(lab, workflow, 1, 1)?;
         steps.append(&mut heard);
         took += elapsed;
     }
     let steps_per_second = (runs * workflow.entries) as f64 / took.as_secs_f64();
-    Ok(Sequential { fsync: spread(fsync), pipe: spread(trips), step: spread(steps), steps_per_second })
+    let pipe_apart = apart.map(|_| spread(apart_trips));
+    Ok(Sequential { fsync: spread(fsync), pipe: spread(trips), pipe_apart, step: spread(steps), steps_per_second })
 }
 
 /// `runs` runs, `at_once` of them under way at any time.

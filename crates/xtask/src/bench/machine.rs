@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::Instant;
 
 use serde::Serialize;
 
@@ -18,6 +19,32 @@ pub struct Machine {
     pub kernel: String,
     /// The file system under the homes.
     pub file_system: String,
+    /// The share of the bench's time in which some process of the machine waited for a core; `None` if the kernel does not say.
+    pub cpu_stalled: Option<f64>,
+}
+
+/// What the kernel counts of processes that wait for a core. The bench itself adds to it; other work adds more.
+pub struct Stalled {
+    since: Instant,
+    before: Option<u64>,
+}
+
+impl Stalled {
+    /// Begins to count.
+    pub fn begin() -> Stalled {
+        Stalled { since: Instant::now(), before: stalled_us() }
+    }
+
+    /// The share of the time since.
+    pub fn share(&self) -> Option<f64> {
+        let us = stalled_us()?.saturating_sub(self.before?);
+        Some(us as f64 / self.since.elapsed().as_micros() as f64)
+    }
+}
+
+fn stalled_us() -> Option<u64> {
+    let text = fs::read_to_string("/proc/pressure/cpu").ok()?;
+    text.lines().find(|line| line.starts_with("some"))?.rsplit_once("total=")?.1.trim().parse().ok()
 }
 
 /// Looks at the machine.
@@ -31,6 +58,7 @@ pub fn look(dir: &Path) -> Machine {
         cores: std::thread::available_parallelism().map_or(1, usize::from),
         kernel: format!("Linux {}", kernel.trim().split('-').next().unwrap_or_default()),
         file_system: file_system(dir).unwrap_or_else(|| "unknown".to_owned()),
+        cpu_stalled: None,
     }
 }
 

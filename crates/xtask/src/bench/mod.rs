@@ -82,12 +82,12 @@ fn run_optimised(folder: &std::path::Path) -> Done {
 }
 
 fn measure(effort: &Effort, dir: &std::path::Path, viat: &std::path::Path) -> Done<Report> {
-    let machine = machine::look(dir);
+    let mut machine = machine::look(dir);
+    let stalled = machine::Stalled::begin();
     output::note("one run at a time, beside the disk and the pipe ...");
     let lab = Lab::open(&dir.join("steps"))?;
     let workflow = lab.scripts(effort.steps)?;
-    let pipe = floor::Pipe::open(lab.python())?;
-    let sequential = load::sequential(&lab, &workflow, effort.sequential_runs, pipe, dir)?;
+    let sequential = load::sequential(&lab, &workflow, effort.sequential_runs, dir)?;
     output::note("16 and 50 runs at once ...");
     let mut concurrent = Vec::new();
     for at_once in [16, 50] {
@@ -103,5 +103,6 @@ fn measure(effort: &Effort, dir: &std::path::Path, viat: &std::path::Path) -> Do
     let store = store::turns(dir, effort.store_rounds)?;
     output::note("cold starts ...");
     let cold = cold::starts(viat, dir, effort.cold_starts)?;
+    machine.cpu_stalled = stalled.share();
     Ok(Report { machine, sequential, concurrent, pure, bytes_per_step, store, cold })
 }

@@ -41,7 +41,7 @@ pub struct Verdict {
 }
 
 impl Report {
-    /// What a step cannot do without, in milliseconds.
+    /// What a step cannot do without, in milliseconds: with the cheaper of the two pipes, which is the stricter target.
     fn floor_ms(&self) -> f64 {
         self.sequential.fsync.p50_ms + self.sequential.pipe.p50_ms
     }
@@ -71,11 +71,16 @@ impl Report {
         let alone = &self.sequential;
         let mut all = vec![
             row("fsync of the disk, p50 / p99", &pair(alone.fsync.p50_ms, alone.fsync.p99_ms)),
-            row("bare pipe round trip to Python, p50 / p99", &pair(alone.pipe.p50_ms, alone.pipe.p99_ms)),
+            row("bare pipe round trip to Python, one core, p50 / p99", &pair(alone.pipe.p50_ms, alone.pipe.p99_ms)),
             row("durable Python step, one run, p50 / p90 / p99", &format!("{:.3} / {} ms", alone.step.p50_ms, pair(alone.step.p90_ms, alone.step.p99_ms).trim_end_matches(" ms"))),
             row("the same as a multiple of fsync + pipe, p50", &format!("{:.2} x", alone.step.p50_ms / self.floor_ms())),
             row("durable Python steps, one run", &per_second(alone.steps_per_second)),
         ];
+        if let Some(apart) = alone.pipe_apart {
+            all.insert(2, row("bare pipe round trip to Python, two cores, p50 / p99", &pair(apart.p50_ms, apart.p99_ms)));
+            let ratio = alone.step.p50_ms / (alone.fsync.p50_ms + apart.p50_ms);
+            all.insert(5, row("the same with the pipe over two cores, p50", &format!("{ratio:.2} x")));
+        }
         for each in &self.concurrent {
             all.push(row(&format!("durable Python steps, {} runs at once", each.runs), &per_second(each.steps_per_second)));
             all.push(row(&format!("one of them, {} runs at once, p50 / p99", each.runs), &pair(each.step.p50_ms, each.step.p99_ms)));
@@ -105,8 +110,9 @@ impl Report {
 
     /// Where and when.
     pub fn machine_line(&self) -> String {
-        let Machine { date, processor, cores, kernel, file_system } = &self.machine;
-        format!("{date}: {cores} x {processor}, {kernel}, {file_system}")
+        let Machine { date, processor, cores, kernel, file_system, cpu_stalled } = &self.machine;
+        let stalled = cpu_stalled.map(|share| format!("; in {:.0} % of the time something waited for a core", share * 100.0)).unwrap_or_default();
+        format!("{date}: {cores} x {processor}, {kernel}, {file_system}{stalled}")
     }
 }
 
