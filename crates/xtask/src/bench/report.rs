@@ -72,7 +72,10 @@ impl Report {
         let mut all = vec![
             row("fsync of the disk, p50 / p99", &pair(alone.fsync.p50_ms, alone.fsync.p99_ms)),
             row("bare pipe round trip to Python, one core, p50 / p99", &pair(alone.pipe.p50_ms, alone.pipe.p99_ms)),
-            row("durable Python step, one run, p50 / p90 / p99", &format!("{:.3} / {} ms", alone.step.p50_ms, pair(alone.step.p90_ms, alone.step.p99_ms).trim_end_matches(" ms"))),
+            row(
+                "durable Python step, one run, p50 / p90 / p99",
+                &format!("{:.3} / {} ms", alone.step.p50_ms, pair(alone.step.p90_ms, alone.step.p99_ms).trim_end_matches(" ms")),
+            ),
             row("the same as a multiple of fsync + pipe, p50", &format!("{:.2} x", alone.step.p50_ms / self.floor_ms())),
             row("durable Python steps, one run", &per_second(alone.steps_per_second)),
         ];
