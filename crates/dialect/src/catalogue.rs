@@ -1,5 +1,7 @@
 //! What the compiler knows of the other assets: their names, to check what a document names.
 
+use viat_engine::ir::InputDeclaration;
+
 /// The assets that exist where a document is created.
 pub trait Catalogue {
     /// The names of all scripts.
@@ -8,6 +10,14 @@ pub trait Catalogue {
     fn workflow_names(&self) -> Vec<String>;
     /// What an asset that is neither script nor workflow is, such as `prompt resource`; `None` if there is none of that name.
     fn other_kind(&self, _name: &str) -> Option<String> {
+        None
+    }
+    /// The names of the workflows that a workflow calls, as its version that would be used now does; empty if it is not known.
+    fn calls_of(&self, _workflow: &str) -> Vec<String> {
+        Vec::new()
+    }
+    /// The inputs that a workflow declares, in the version that would be used now; `None` if they are not known.
+    fn inputs_of(&self, _workflow: &str) -> Option<Vec<InputDeclaration>> {
         None
     }
 }

@@ -77,6 +77,13 @@ pub fn check_inputs(definition: &Definition, given: &Value) -> Result<Map<String
     if problems.is_empty() { Ok(filled) } else { Err(problems) }
 }
 
+/// What is wrong with one value.
+pub(crate) fn problems_of(input: &InputDeclaration, value: &Value) -> Vec<InputProblem> {
+    let mut problems = Vec::new();
+    check(input, value, &mut problems);
+    problems
+}
+
 fn check(input: &InputDeclaration, value: &Value, problems: &mut Vec<InputProblem>) {
     let mut add = |code: &str, path: String, message: String| problems.push(InputProblem { code: code.to_owned(), path, message, help: None });
     if let Some(path) = large_integer(value) {

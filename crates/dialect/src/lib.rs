@@ -18,5 +18,5 @@ pub use cel::Languages;
 pub use diagnostic::{Diagnostic, Label, Severity, Span};
 pub use duration::{Duration, DurationError};
 pub use inputs::{InputProblem, check_inputs};
-pub use native::{Compiled, compile};
+pub use native::{Compiled, compile, compile_named};
 pub use render::{Style, render};

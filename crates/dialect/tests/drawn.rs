@@ -101,3 +101,29 @@ fn other_line_ends_and_byte_order_marks_do_not_shift_places() {
     let drawn = drawn(text);
     assert!(drawn.contains("w.yaml:4:12") && drawn.contains("w.yaml:5:18"), "{drawn}");
 }
+
+#[test]
+fn a_return_among_others_and_an_entry_of_a_loop_that_is_over() {
+    let text = "steps:\n  - id: fan\n    parallel:\n      branches: [{id: a, return: {v: 1}}]\n  - {id: each, loop: {over: [1], steps: [{id: b, set: 1}]}}\noutputs: {v: $b.output}\n";
+    let wanted = r#"
+error[misplaced-return]: a `return` cannot stand here: the `parallel` around it may be running other entries, too
+ --> w.yaml:4:26
+  |
+3 |     parallel:
+  |     -------- it stands in this
+4 |       branches: [{id: a, return: {v: 1}}]
+  |                          ^^^^^^
+  |
+  = help: let the entries come to a value and `return` after it
+
+error[out-of-scope]: `$b` is local to the loop `each`, which is over here: an entry of a loop exists only within its iteration
+ --> w.yaml:6:14
+  |
+5 |   - {id: each, loop: {over: [1], steps: [{id: b, set: 1}]}}
+  |                                               - it stands here
+6 | outputs: {v: $b.output}
+  |              ^^^^^^^^^
+  |
+  = help: `$each.output` lists the value of each iteration"#;
+    assert_eq!(drawn(text), wanted.trim_start());
+}

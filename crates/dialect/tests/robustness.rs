@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use serde_json::Value;
-use viat_dialect::{Languages, Names, Style, compile, duration};
+use serde_json::{Value, json};
+use viat_dialect::{Catalogue, Languages, Style, compile_named, duration};
+use viat_engine::Definition;
 use viat_engine::expression::{Evaluate, Scope};
-use viat_engine::ir::Expression;
+use viat_engine::ir::{Expression, InputDeclaration};
 
 const VALID: &str = r#"
 description: "all kinds of things: é 世界"
@@ -23,18 +24,53 @@ steps:
         - {id: recovery, set: {code: $_error.code, again: $request._error}}
   - id: size
     if: ${ inputs.n > 10 && has(inputs.o.k) }
-    then: [{id: big, script: s, on_error: continue}]
+    then: [{id: big, script: s, on_error: continue}, {id: early, return: {v: $big._error, w: 'it''s'}}]
     else:
-      - {id: fan, parallel: {branches: {l: [{id: b, set: |
-            block text $inputs.n
-          }], r: [{id: c, set: 'it''s'}]}}}
-      - {id: each, loop: {over: $inputs.o, as: row, steps: [{id: d, set: $row}]}}
+      - id: fan
+        parallel:
+          branches:
+            l:
+              - id: b
+                set: |
+                  block text ${ inputs.n }
+            r: [{id: c, workflow: called, args: {x: $inputs.n, note: "text"}}]
+          on_failure: wait
+          concurrency: 2
+      - {id: race, parallel: {branches: [{id: g, wait: {event: "paid_${ run.id }", timeout: P1D}}, {id: h, wait: {for: PT0.5S}}]}}
+      - {id: each, loop: {over: $inputs.o.rows, as: row, concurrency: 8, max_failures: 2, steps: [{id: d, set: $row}]}}
+      - {id: until, loop: {while: "${ iteration.index < 3 }", max_iterations: 7, steps: [{id: k, wait: {until: "2026-01-31T08:00:00Z"}}]}}
+      - {id: no, fail: {status: 422, code: "c${ inputs.n }", message: $b.output, extra: {l: [$each._errors, 0.1]}}}
 outputs: {v: $size.output, w: "$$literal $${ }"}
 "#;
 
+struct World;
+
+impl Catalogue for World {
+    fn script_names(&self) -> Vec<String> {
+        vec!["s".into()]
+    }
+
+    fn workflow_names(&self) -> Vec<String> {
+        vec!["called".into()]
+    }
+
+    fn calls_of(&self, workflow: &str) -> Vec<String> {
+        if workflow == "called" { vec!["deeper".into()] } else { Vec::new() }
+    }
+
+    fn inputs_of(&self, workflow: &str) -> Option<Vec<InputDeclaration>> {
+        let input = |name: &str, kind: &str, required| InputDeclaration { name: name.into(), schema: json!({ "type": kind }), default: None, required };
+        (workflow == "called").then(|| vec![input("x", "integer", true), input("note", "string", false)])
+    }
+}
+
 fn compile_and_draw(bytes: &[u8]) {
-    let names = Names { scripts: vec!["s".into()], workflows: vec![] };
-    let result = compile("w.yaml", bytes, &names);
+    let result = compile_named("w.yaml", bytes, Some("w"), &World);
+    if let Some(definition) = &result.definition {
+        viat_engine::check(definition).expect("a sound definition");
+        let stored = serde_json::to_string(definition).expect("it can be stored");
+        assert_eq!(serde_json::from_str::<Definition>(&stored).expect("it can be read again"), *definition, "{stored}");
+    }
     let _ = result.rendered(Style::Plain);
     let _ = result.rendered(Style::Coloured);
     assert!(result.definition.is_some() || !result.diagnostics.is_empty());
@@ -113,7 +149,17 @@ const TOKENS: [&str; 58] = [
     "string(",
 ];
 
-const LINES: [&str; 24] = [
+const LINES: [&str; 34] = [
+    "    parallel: {branches: {l: [{id: p, set: 1}]}}\n",
+    "    parallel: {branches: [{id: q, return: {}}], on_failure: wait}\n",
+    "    loop: {over: [1, 2], concurrency: 2, steps: [{id: o, set: $item}]}\n",
+    "    loop: {while: true, steps: [{id: w, set: $iteration.index}]}\n",
+    "    workflow: called\n",
+    "    args: {x: 1}\n",
+    "    wait: {for: PT1S}\n",
+    "    wait: {event: e, timeout: 5}\n",
+    "    fail: {code: c}\n",
+    "    return: {v: $a.output}\n",
     "steps:\n",
     "  - id: a\n",
     "    script: s\n",
@@ -167,6 +213,16 @@ proptest! {
     }
 
     #[test]
+    fn exchanged_words(edits in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>()), 1..4)) {
+        let mut words: Vec<&str> = VALID.split_inclusive(|c: char| !c.is_ascii_alphanumeric() && c != '_').collect();
+        for (at, from) in edits {
+            let (at, from) = (at.index(words.len()), from.index(words.len()));
+            words[at] = words[from];
+        }
+        compile_and_draw(words.concat().as_bytes());
+    }
+
+    #[test]
     fn shuffled_lines(picks in prop::collection::vec(prop::sample::select(LINES.to_vec()), 0..25)) {
         compile_and_draw(picks.concat().as_bytes());
     }
@@ -183,9 +239,23 @@ proptest! {
 }
 
 #[test]
-fn the_document_that_is_mutated_is_one() {
-    let names = Names { scripts: vec!["s".into()], workflows: vec![] };
-    let result = compile("w.yaml", VALID.replace("{id: b, set: |\n            block text $inputs.n\n          }", "{id: b, set: 1}").as_bytes(), &names);
+fn the_document_that_is_mutated_is_one_with_every_kind() {
+    let result = compile_named("w.yaml", VALID.as_bytes(), Some("w"), &World);
     let codes: Vec<&str> = result.diagnostics.iter().map(|one| one.code.as_str()).collect();
-    assert_eq!(codes, ["not-yet", "not-yet"], "{}", result.rendered(Style::Plain));
+    assert_eq!(codes, ["timeout-never-reached"], "{}", result.rendered(Style::Plain));
+    let stored = serde_json::to_string(&result.definition.unwrap()).unwrap();
+    for kind in ["script", "choice", "set", "parallel", "loop", "call", "wait", "fail", "return"] {
+        assert!(stored.contains(&format!("\"op\":{{\"{kind}\"")), "{kind}");
+    }
+}
+
+#[test]
+fn what_is_nested_as_deep_as_it_may_be_can_be_read_again() {
+    for (open, hole, close) in [("[", "1", "]"), ("[", "$run.id", "]"), ("{a: ", "$run.id", "}"), ("{a: ", "x${ run.id }", "}")] {
+        for depth in 20..130 {
+            let value = format!("{}{hole}{}", open.repeat(depth), close.repeat(depth));
+            compile_and_draw(format!("steps: [{{id: a, loop: {{over: [{value}], steps: [{{id: f, fail: {{extra: {value}}}}}]}}}}]\n").as_bytes());
+            compile_and_draw(format!("inputs: {{o: {{default: {value}}}}}\nsteps: [{{id: a, set: {{examples: {value}}}}}]\n").as_bytes());
+        }
+    }
 }

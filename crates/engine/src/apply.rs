@@ -44,7 +44,7 @@ impl Run {
 
     fn change(&mut self, event: &Event, at: Millis) {
         match event {
-            Event::Created(_) | Event::Adopted { .. } => {}
+            Event::Created(_) | Event::Adopted { .. } | Event::TaskSubmitted { .. } => {}
             Event::ScriptEntered { path, args } => self.enter_script(path, args, at),
             Event::AttemptStarted { path, attempt, id, tree, .. } => {
                 self.drop_tasks_before(path, *attempt);
@@ -57,9 +57,14 @@ impl Run {
                 self.attempt_failed(path, error, decision, at);
             }
             Event::AttemptCancelled { path, .. } => self.attempt_cancelled(path, at),
-            Event::TaskDeferred { path, attempt, workflow, args } => {
-                self.deferred.push(DeferredTask { path: path.clone(), attempt: *attempt, workflow: workflow.clone(), args: args.clone() });
-            }
+            Event::TaskDeferred { path, attempt, workflow, version, revision, args } => self.deferred.push(DeferredTask {
+                path: path.clone(),
+                attempt: *attempt,
+                workflow: workflow.clone(),
+                version: *version,
+                revision: *revision,
+                args: args.clone(),
+            }),
             Event::Continued { path, error } => self.complete(path, Value::Null, error.to_value()),
             Event::CatchEntered { path, error } => self.enter_catch(path, error),
             Event::ChoiceMade { path, arm } => self.enter_arm(path, *arm),

@@ -64,6 +64,10 @@ pub enum Input {
         id: String,
         /// The workflow to start.
         workflow: String,
+        /// Its version.
+        version: u64,
+        /// The catalogue revision that it pins.
+        revision: u64,
         /// Its inputs.
         args: Value,
     },
@@ -120,7 +124,9 @@ pub fn decide(run: &mut Run, input: Input, now: Millis, evaluator: &dyn Evaluate
         Input::Continue => {}
         Input::Tick => steps::expire(&mut turn),
         Input::Event { name, payload } => steps::wait::received(&mut turn, name, payload),
-        Input::Deferred { path, workflow, args, .. } => steps::script::deferred(&mut turn, path, workflow, args),
+        Input::Deferred { path, workflow, version, revision, args, .. } => {
+            steps::script::deferred(&mut turn, path, |path, attempt| Event::TaskDeferred { path, attempt, workflow, version, revision, args });
+        }
         Input::Reserved { path, attempt, id, queued_ms, tree } => steps::script::reserved(&mut turn, path, attempt, id, queued_ms, tree),
         Input::NotStarted { path, attempt, failure } => steps::script::failed(&mut turn, &path, attempt, failure),
         Input::Finished { path, report, .. } => steps::script::finished(&mut turn, path, report),

@@ -242,8 +242,23 @@ pub enum Event {
         attempt: u32,
         /// The workflow to start.
         workflow: String,
+        /// The version of it that was the published one.
+        version: u64,
+        /// The catalogue revision at that moment, which the new run pins.
+        revision: u64,
         /// Its inputs.
         args: Value,
+    },
+    /// A deferred task was submitted, in the very batch that made the run succeed.
+    TaskSubmitted {
+        /// The script entry that deferred it.
+        path: Path,
+        /// The workflow that was started.
+        workflow: String,
+        /// Its inputs.
+        args: Value,
+        /// The new run.
+        run: String,
     },
     /// A cancel was asked for: from here on nothing new starts, whatever the policies say.
     CancelRequested {
@@ -295,8 +310,12 @@ pub struct Created {
     /// Budget of active time, if neither of those was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub active_budget_ms: Option<u64>,
-    /// The engine that owns the run.
+    /// The engine that owns the run; empty for a run that waits for one.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub owner: String,
+    /// A rehearsal: called workflows that were never published are used as drafts.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub draft: bool,
 }
 
 fn is_zero(value: &u64) -> bool {

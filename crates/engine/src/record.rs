@@ -55,8 +55,8 @@ pub struct RunRecord {
     pub attempts: Vec<AttemptRecord>,
     /// What took effect, in order of completion.
     pub ledger: Vec<LedgerRecord>,
-    /// Tasks deferred to the run's success.
-    pub deferred: Vec<Value>,
+    /// Tasks deferred to the run's success: submitted with it, or discarded.
+    pub deferred: Vec<DeferredRecord>,
     /// Reviews.
     pub reviews: Vec<Value>,
 }
@@ -105,6 +105,23 @@ pub struct AttemptRecord {
     /// When it ended.
     #[serde(serialize_with = "optional_time")]
     pub ended_at: Option<Millis>,
+}
+
+/// A task that a script deferred.
+#[derive(Clone, Debug, Serialize)]
+pub struct DeferredRecord {
+    /// The workflow to start.
+    pub workflow: String,
+    /// Its inputs.
+    pub args: Value,
+    /// The run that it became; `null` as long as this run has not succeeded.
+    pub run: Option<String>,
+    /// Whether it will never be one: the run did not succeed, or a later attempt of the entry took its place.
+    pub discarded: bool,
+    /// The script entry that deferred it.
+    pub path: Path,
+    /// Which attempt.
+    pub attempt: u32,
 }
 
 /// How an attempt stands.
@@ -163,6 +180,13 @@ impl RunRecord {
         }
     }
 
+    /// The same, as far as the run's own state knows better: whether it runs or waits.
+    #[must_use]
+    pub fn with_status(mut self, status: Status) -> RunRecord {
+        self.status = status;
+        self
+    }
+
     /// The record that a journal tells; `None` if it does not begin with `created`.
     pub fn of(batches: &[Batch]) -> Option<RunRecord> {
         let mut fold = Fold::default();
@@ -201,6 +225,7 @@ impl Fold {
                     row.started_at = Some(at);
                     row.queued_ms = *queued_ms;
                 }
+                self.discard_tasks(|task| task.path == *path && task.attempt < *attempt);
             }
             Event::AttemptSucceeded { path, attempt, .. } => {
                 if let Some(row) = self.attempt(path, *attempt) {
@@ -220,6 +245,7 @@ impl Fold {
                     row.extra.clone_from(&failure.extra);
                     row.decision = Some(decision.clone());
                 }
+                self.discard_tasks(|task| task.path == *path && task.attempt < *attempt);
             }
             Event::AttemptCancelled { path, attempt } => {
                 if let Some(row) = self.attempt(path, *attempt) {
@@ -228,6 +254,17 @@ impl Fold {
                 }
             }
             Event::Continued { path, .. } | Event::RegionCompleted { path } => self.recovered(path),
+            Event::TaskDeferred { path, attempt, workflow, args, .. } => {
+                let task =
+                    DeferredRecord { workflow: workflow.clone(), args: args.clone(), run: None, discarded: false, path: path.clone(), attempt: *attempt };
+                record.deferred.push(task);
+            }
+            Event::TaskSubmitted { path, workflow, args, run } => {
+                let mut open = record.deferred.iter_mut().filter(|task| task.run.is_none() && !task.discarded);
+                if let Some(task) = open.find(|task| task.path == *path && task.workflow == *workflow && task.args == *args) {
+                    task.run = Some(run.clone());
+                }
+            }
             Event::Succeeded { outputs } => self.end(Status::Succeeded, Some(outputs), None, at),
             Event::Failed { error } => self.end(Status::Failed, None, Some(error), at),
             Event::Cancelled { error } => self.end(Status::Cancelled, None, Some(error), at),
@@ -267,12 +304,22 @@ impl Fold {
         }
     }
 
+    fn discard_tasks(&mut self, which: impl Fn(&DeferredRecord) -> bool) {
+        let tasks = self.record.iter_mut().flat_map(|record| &mut record.deferred);
+        for task in tasks.filter(|task| which(task)) {
+            task.discarded = true;
+        }
+    }
+
     fn end(&mut self, status: Status, outputs: Option<&Value>, error: Option<&RunError>, at: Millis) {
         if let Some(record) = &mut self.record {
             record.status = status;
             record.outputs = outputs.cloned();
             record.error = error.cloned();
             record.ended_at = Some(at);
+        }
+        if status != Status::Succeeded {
+            self.discard_tasks(|_| true);
         }
     }
 }

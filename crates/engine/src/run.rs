@@ -122,6 +122,10 @@ pub struct DeferredTask {
     pub attempt: u32,
     /// The workflow to start.
     pub workflow: String,
+    /// Its version.
+    pub version: u64,
+    /// The catalogue revision that it pins.
+    pub revision: u64,
     /// Its inputs.
     pub args: Value,
 }

@@ -26,6 +26,21 @@ pub fn fill(template: &Template, scope: &dyn Scope, evaluator: &dyn Evaluate) ->
     }
 }
 
+/// How deep values may be nested: what is journaled must be readable again, and readers have a bound of their own.
+pub const MAX_DEPTH: usize = 100;
+
+/// Whether a value is nested deeper than [`MAX_DEPTH`].
+pub fn is_too_deep(value: &Value) -> bool {
+    fn deeper_than(value: &Value, levels: usize) -> bool {
+        match value {
+            Value::Array(items) => levels == 0 || items.iter().any(|item| deeper_than(item, levels - 1)),
+            Value::Object(map) => levels == 0 || map.values().any(|item| deeper_than(item, levels - 1)),
+            _ => false,
+        }
+    }
+    deeper_than(value, MAX_DEPTH)
+}
+
 /// Fills a condition; anything but a boolean is an error, there is no truthiness.
 ///
 /// # Errors

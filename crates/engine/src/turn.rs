@@ -40,7 +40,11 @@ impl<'a> Turn<'a> {
 
     /// Fills a template in the scope of the frame at `frame`.
     pub fn fill(&self, template: &Template, frame: &Path) -> Result<Value, String> {
-        template::fill(template, &self.run.scope(frame), self.evaluator)
+        let value = template::fill(template, &self.run.scope(frame), self.evaluator)?;
+        if template::is_too_deep(&value) {
+            return Err(format!("the value is nested deeper than {} levels", template::MAX_DEPTH));
+        }
+        Ok(value)
     }
 
     /// Evaluates a condition in the scope of the frame at `frame`.

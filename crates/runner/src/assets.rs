@@ -14,6 +14,16 @@ pub const SCRIPT: &str = "script";
 /// The kind under which workflows are stored.
 pub const WORKFLOW: &str = "workflow";
 
+/// The kind under which it is stored which version of a workflow is published.
+pub const PUBLISHED: &str = "published";
+
+/// The stored body of a publication.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Publication {
+    /// The published version.
+    pub version: u64,
+}
+
 /// The stored body of a script version.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ScriptAsset {
@@ -88,13 +98,38 @@ pub fn workflow(store: &dyn Store, name: &str, at: At) -> Result<(Asset, Workflo
     Ok((asset, body))
 }
 
-/// The program of a run: its workflow's version, and the workflows that it can call as they were at the pinned revision.
+/// The version of a workflow that is published; `None` if none ever was.
+///
+/// # Errors
+/// See [`AssetError`].
+pub fn published(store: &dyn Store, name: &str, at: At) -> Result<Option<u64>, AssetError> {
+    match read::<Publication>(store, PUBLISHED, name, at) {
+        Ok((_, publication)) => Ok(Some(publication.version)),
+        Err(AssetError::Missing(_)) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// What a run pins.
+#[derive(Clone, Copy, Debug)]
+pub struct Pins {
+    /// The version of its own workflow.
+    pub version: u64,
+    /// The catalogue revision that everything else is taken from.
+    pub revision: u64,
+    /// Whether called workflows that were never published are used as drafts.
+    pub draft: bool,
+}
+
+/// The program of a run: its workflow's version, and the published versions of the workflows that it can call, as they
+/// were at the pinned revision.
 ///
 /// A called workflow that does not exist is left out: the call then fails as `resource`.
 ///
 /// # Errors
 /// See [`AssetError`].
-pub fn program(store: &dyn Store, name: &str, version: u64, revision: u64) -> Result<Program, AssetError> {
+pub fn program(store: &dyn Store, name: &str, pins: Pins) -> Result<Program, AssetError> {
+    let Pins { version, revision, draft } = pins;
     let (_, main) = workflow(store, name, At::Version(version))?;
     let mut called = BTreeMap::new();
     let mut wanted = calls(&main.definition);
@@ -102,7 +137,11 @@ pub fn program(store: &dyn Store, name: &str, version: u64, revision: u64) -> Re
         if called.contains_key(&key) {
             continue;
         }
-        let at = version.map_or(At::Revision(revision), At::Version);
+        let pinned = match version {
+            Some(version) => Some(At::Version(version)),
+            None => published(store, &name, At::Revision(revision))?.map(At::Version).or(draft.then_some(At::Revision(revision))),
+        };
+        let Some(at) = pinned else { continue };
         match workflow(store, &name, at) {
             Ok((_, body)) => {
                 wanted.extend(calls(&body.definition));

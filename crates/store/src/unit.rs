@@ -92,6 +92,17 @@ pub enum Op {
         /// The new owner.
         to: OwnerId,
     },
+    /// Takes over every unfinished run of `from` that has this status, all at once; [`Outcome::Taken`] says how many.
+    ///
+    /// The caller vouches that `from` is dead.
+    ClaimRuns {
+        /// The dead owner.
+        from: OwnerId,
+        /// The new owner.
+        to: OwnerId,
+        /// Only runs with this status.
+        status: String,
+    },
     /// Leaves the run without an owner; [`StoreError::Fenced`] unless `owner` has it.
     ReleaseRun {
         /// Which run.
@@ -165,6 +176,11 @@ pub enum Outcome {
         /// The next `expected`.
         batches: u64,
     },
+    /// So many runs have a new owner.
+    Taken {
+        /// How many.
+        runs: u64,
+    },
     /// The asset has this version now.
     AssetPut {
         /// The new version.
@@ -230,7 +246,7 @@ impl Op {
             Op::PutBlob { bytes, .. } => bytes.len(),
             Op::PutAsset { body, refs, .. } => body.len() + refs.len() * 64,
             Op::SetRefs { to, .. } => to.len() * 64,
-            Op::ClaimRun { .. } | Op::ReleaseRun { .. } | Op::DropKey { .. } | Op::DeleteAsset { .. } => 0,
+            Op::ClaimRun { .. } | Op::ClaimRuns { .. } | Op::ReleaseRun { .. } | Op::DropKey { .. } | Op::DeleteAsset { .. } => 0,
         }
     }
 }

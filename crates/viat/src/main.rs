@@ -1,6 +1,9 @@
 //! The `viat` binary: command line, and the guardian that every worker process lives under.
 
+mod api;
 mod cli;
+mod socket;
+mod start;
 mod wiring;
 
 use std::process::ExitCode;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use viat_dialect::Languages;
-use viat_runner::driver::{Driver, Setup};
+use viat_runner::driver::{Driver, Observer, Setup};
 use viat_runner::logs::Logs;
 use viat_runner::script::{Interpreter, RunnerConfig};
 use viat_store::{SqliteStore, Store};
@@ -17,6 +17,17 @@ const EXECUTION_DEADLINE_MS: u64 = 1_800_000;
 pub const EXECUTION_DEADLINE: &str = "VIAT_EXECUTION_DEADLINE_SECONDS";
 /// The variable that names what scripts may see of the environment.
 pub const SCRIPT_ENV: &str = "VIAT_SCRIPT_ENV";
+
+/// How an engine works.
+#[derive(Default)]
+pub struct Mode {
+    /// Skip waits while nothing real is running.
+    pub fast_forward: bool,
+    /// Take over what others left, start deferred tasks, keep long waits in the store.
+    pub background: bool,
+    /// Hears the news of all runs.
+    pub observer: Option<Observer>,
+}
 
 /// An opened embedded home.
 pub struct Home {
@@ -47,8 +58,13 @@ impl Home {
         })
     }
 
-    /// An engine on this home.
+    /// An engine on this home, for runs that somebody waits for.
     pub fn driver(&self, fast_forward: bool) -> Result<Driver, CliError> {
+        self.engine(Mode { fast_forward, ..Mode::default() })
+    }
+
+    /// An engine on this home.
+    pub fn engine(&self, mode: Mode) -> Result<Driver, CliError> {
         let mut scripts = RunnerConfig::new(self.interpreter()?, self.folder.join("scratch"));
         scripts.env_allow = script_env();
         let setup = Setup {
@@ -57,7 +73,10 @@ impl Home {
             scripts,
             languages: Arc::new(Languages::default()),
             logs: self.logs(),
-            fast_forward,
+            fast_forward: mode.fast_forward,
+            background: mode.background,
+            active_budget_ms: execution_deadline_ms().0,
+            observer: mode.observer,
         };
         Driver::start(setup).map_err(CliError::driver)
     }

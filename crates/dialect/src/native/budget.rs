@@ -1,6 +1,6 @@
 //! Warnings about time budgets that can never do what they say.
 
-use super::typed::{Budget, Document, Entry, Kind, OnError, Script};
+use super::typed::{Budget, Document, Entry, Kind, Script, Wait};
 use crate::diagnostic::Report;
 
 /// Warns about entries that do not fit the document's timeout.
@@ -14,25 +14,25 @@ fn walk(report: &mut Report<'_>, budget: Budget, entries: &[Entry]) {
     for entry in entries {
         match &entry.kind {
             Kind::Script(script) => {
-                timeout(report, budget, &entry.id, script);
+                timeout(report, budget, &entry.id, script.timeout);
                 waits(report, budget, &entry.id, script);
-                if let OnError::Catch(branch) = &script.on_error {
-                    walk(report, budget, branch);
-                }
             }
-            Kind::If(choice) => {
-                walk(report, budget, &choice.then);
-                walk(report, budget, choice.otherwise.as_deref().unwrap_or(&[]));
+            Kind::Wait(Wait::Event { timeout: own, .. }) => timeout(report, budget, &entry.id, *own),
+            Kind::Wait(Wait::For(_, Some(own))) if own.ms > budget.ms => {
+                let message = format!("`{}` waits for {} ms, which is longer than the timeout of the whole document ({} ms)", entry.id, own.ms, budget.ms);
+                report
+                    .warning("wait-never-over", own.span, message)
+                    .label(budget.span, "the run ends first")
+                    .help("wait for less, or lengthen the document's timeout");
             }
-            Kind::Parallel(branches) => branches.iter().for_each(|branch| walk(report, budget, &branch.steps)),
-            Kind::Loop(each) => walk(report, budget, &each.steps),
-            Kind::Set(_) | Kind::Leaf(_) | Kind::Broken => {}
+            _ => {}
         }
+        entry.kind.inner().into_iter().for_each(|inner| walk(report, budget, inner));
     }
 }
 
-fn timeout(report: &mut Report<'_>, budget: Budget, id: &str, script: &Script) {
-    if let Some(own) = script.timeout
+fn timeout(report: &mut Report<'_>, budget: Budget, id: &str, own: Option<Budget>) {
+    if let Some(own) = own
         && own.ms > budget.ms
     {
         report

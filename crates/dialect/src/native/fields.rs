@@ -26,6 +26,15 @@ impl Reader<'_, '_> {
         }
     }
 
+    /// As `known_keys`, inside a kind's own map: `retry` and `on_error` are refused elsewhere, for the whole entry.
+    pub fn kind_keys(&mut self, entries: &[Entry], what: &str, known: &[&str]) {
+        for entry in entries.iter().filter(|entry| !is_policy(&entry.key)) {
+            if !known.contains(&entry.key.as_str()) {
+                self.unknown_key(entry, what, known);
+            }
+        }
+    }
+
     /// Refuses one key.
     pub fn unknown_key(&mut self, entry: &Entry, what: &str, known: &[&str]) {
         let nearest = suggest::nearest(&entry.key, known.iter().copied());
@@ -85,6 +94,11 @@ impl Reader<'_, '_> {
         }
     }
 
+    /// A count within bounds.
+    pub fn count(&mut self, node: &Node, what: &str, least: i64, most: i64) -> Option<usize> {
+        self.integer(node, what, least, most).and_then(|value| usize::try_from(value).ok())
+    }
+
     /// One of a few words.
     pub fn word(&mut self, node: &Node, what: &str, words: &[&str]) -> Option<String> {
         match &node.value {
@@ -109,6 +123,11 @@ impl Reader<'_, '_> {
         }
         found
     }
+}
+
+/// Whether a key is one of the policies that only a script entry can have.
+pub fn is_policy(key: &str) -> bool {
+    matches!(key, "retry" | "on_error")
 }
 
 /// A value with its sort: `the string "3"`.

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value as Json, json};
 use viat_engine::ir::InputDeclaration;
 
+use super::depth;
 use super::fields::given;
 use super::reader::Reader;
 use crate::inputs::{schema_errors, validator};
@@ -119,6 +120,10 @@ fn object_form(reader: &mut Reader<'_, '_>, entry: &Entry, fields: &[Entry]) -> 
         }
     }
     let schema = Json::Object(schema);
+    if depth::of_json(&schema).max(default.as_ref().map_or(0, depth::of_json)) > depth::MOST {
+        reader.too_deep(entry.value.span);
+        return (json!({}), None, required);
+    }
     let compiled = match validator(&schema) {
         Ok(compiled) => compiled,
         Err(problem) => {
@@ -136,7 +141,8 @@ fn object_form(reader: &mut Reader<'_, '_>, entry: &Entry, fields: &[Entry]) -> 
         reader.report.error("bad-default", at, format!("the default of the input `{}` does not fit its own schema{place}: {message}", entry.key));
     }
     let required = required && default.is_none();
-    (schema, default, required)
+    // A default of null is what an input that need not be given has anyway; stored, the two could not be told apart.
+    (schema, default.filter(|value| !value.is_null()), required)
 }
 
 /// JSON Schema ignores words that it does not know, so a misspelt one would silently check nothing.

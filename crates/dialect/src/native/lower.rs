@@ -1,17 +1,28 @@
 //! From what was typed and checked to the engine's definition.
 
-use viat_engine::ir::{Arm, Choice, Definition, IR_VERSION, Node, Op, Policy, Region, RegionId, Script};
+use viat_engine::ir::{Arm, Branch, Call, Choice, Definition, Fail, IR_VERSION, Loop, Node, Op, Parallel, Policy, Region, RegionId, Script, Source, Wait};
 use viat_engine::policies::recover::{RecoverRule, Recovery};
 use viat_engine::policies::retry::Matcher;
 use viat_engine::policies::timeout::{Scope, Timeout};
 
 use super::typed::{self, Document, Entry, Kind, OnError};
+use crate::diagnostic::Span;
+
+/// An entry that has no meaning although nothing was reported: a defect of the compiler, never dropped silently.
+#[derive(Debug)]
+pub struct Unlowered {
+    pub id: String,
+    pub span: Span,
+}
 
 /// Lowers a document in which nothing is wrong.
-pub fn lower(document: Document) -> Definition {
+///
+/// # Errors
+/// An entry that cannot be lowered.
+pub fn lower(document: Document) -> Result<Definition, Unlowered> {
     let mut regions = Regions(Vec::new());
-    let root = regions.add(document.steps);
-    Definition {
+    let root = regions.add(document.steps)?;
+    Ok(Definition {
         ir: IR_VERSION,
         dialect: "native".to_owned(),
         description: document.description,
@@ -20,52 +31,86 @@ pub fn lower(document: Document) -> Definition {
         timeout_ms: document.timeout.map(|budget| budget.ms),
         regions: regions.0,
         root,
-    }
+    })
 }
 
 struct Regions(Vec<Region>);
 
 impl Regions {
     /// A list of entries as a chain of nodes; regions are numbered in the order in which they begin.
-    fn add(&mut self, entries: Vec<Entry>) -> RegionId {
+    fn add(&mut self, entries: Vec<Entry>) -> Result<RegionId, Unlowered> {
         let id = self.0.len();
         self.0.push(Region::default());
         let count = entries.len();
         let mut nodes = Vec::with_capacity(count);
         for (at, entry) in entries.into_iter().enumerate() {
             let next = (at + 1 < count).then_some(at + 1);
-            nodes.extend(self.node(entry, next));
+            nodes.push(self.node(entry, next)?);
         }
         self.0[id].nodes = nodes;
-        id
+        Ok(id)
     }
 
-    fn node(&mut self, entry: Entry, next: Option<usize>) -> Option<Node> {
-        let (op, policy) = match entry.kind {
-            Kind::Script(script) => self.script(*script),
-            Kind::If(choice) => {
-                let arms = vec![Arm { when: choice.condition.template, body: self.add(choice.then) }];
-                let otherwise = choice.otherwise.map(|entries| self.add(entries));
-                (Op::Choice(Choice { arms, otherwise }), Policy::default())
+    fn node(&mut self, entry: Entry, next: Option<usize>) -> Result<Node, Unlowered> {
+        let mut policy = Policy::default();
+        let op = match entry.kind {
+            Kind::Script(script) => {
+                let (op, own) = self.script(*script)?;
+                policy = own;
+                op
             }
-            Kind::Set(filled) => (Op::Set(filled.template), Policy::default()),
-            // These were reported as not available, so nothing is lowered.
-            Kind::Parallel(_) | Kind::Loop(_) | Kind::Leaf(_) | Kind::Broken => return None,
+            Kind::If(choice) => {
+                let arms = vec![Arm { when: choice.condition.template, body: self.add(choice.then)? }];
+                let otherwise = choice.otherwise.map(|entries| self.add(entries)).transpose()?;
+                Op::Choice(Choice { arms, otherwise })
+            }
+            Kind::Set(filled) => Op::Set(filled.template),
+            Kind::Parallel(parallel) => self.parallel(parallel)?,
+            Kind::Loop(each) => self.each(*each)?,
+            Kind::Call(call) => Op::Call(Call { workflow: call.name, version: call.version, args: call.args.template }),
+            Kind::Wait(wait) => Op::Wait(match wait {
+                typed::Wait::For(duration, _) => Wait::For(duration.template),
+                typed::Wait::Until(time) => Wait::Until(time.template),
+                typed::Wait::Event { name, timeout } => Wait::Event { name: name.template, timeout_ms: timeout.map(|budget| budget.ms) },
+            }),
+            Kind::Fail(fail) => Op::Fail(Fail {
+                status: fail.status,
+                code: fail.code.template,
+                message: fail.message.template,
+                extra: fail.extra.map(|filled| filled.template),
+            }),
+            Kind::Return(filled) => Op::Return(filled.template),
+            // Both were reported, so nothing should have been lowered.
+            Kind::Later(_) | Kind::Broken => return Err(Unlowered { id: entry.id, span: entry.id_span }),
         };
-        Some(Node { id: entry.id, op, next, policy })
+        Ok(Node { id: entry.id, op, next, policy })
     }
 
-    fn script(&mut self, script: typed::Script) -> (Op, Policy) {
+    fn parallel(&mut self, parallel: typed::Parallel) -> Result<Op, Unlowered> {
+        let branches = parallel.branches.into_iter().map(|branch| Ok(Branch { name: branch.name, body: self.add(branch.steps)? })).collect::<Result<_, _>>()?;
+        Ok(Op::Parallel(Parallel { branches, on_failure: parallel.on_failure, concurrency: parallel.concurrency }))
+    }
+
+    fn each(&mut self, each: typed::Loop) -> Result<Op, Unlowered> {
+        let source = match each.source {
+            typed::Source::Over { list, variable } => Source::Over { list: list.template, name: variable },
+            typed::Source::While(condition) => Source::While(condition.template),
+        };
+        let body = self.add(each.steps)?;
+        Ok(Op::Loop(Loop { source, concurrency: each.concurrency, max_iterations: each.max_iterations, max_failures: each.max_failures, body }))
+    }
+
+    fn script(&mut self, script: typed::Script) -> Result<(Op, Policy), Unlowered> {
         let recovery = match script.on_error {
             OnError::Fail => None,
             OnError::Continue => Some(Recovery::Continue),
-            OnError::Catch(entries) => Some(Recovery::Catch(self.add(entries))),
+            OnError::Catch(entries) => Some(Recovery::Catch(self.add(entries)?)),
         };
         let policy = Policy {
             retry: script.retry.map(|retry| retry.rule).into_iter().collect(),
             recover: recovery.map(|then| RecoverRule { matches: Matcher::Any, then }).into_iter().collect(),
             timeout: script.timeout.map(|budget| Timeout { ms: budget.ms, scope: Scope::Attempt }),
         };
-        (Op::Script(Script { name: script.name, args: script.args.template, idempotent: script.idempotent }), policy)
+        Ok((Op::Script(Script { name: script.name, args: script.args.template, idempotent: script.idempotent }), policy))
     }
 }

@@ -3,6 +3,8 @@
 //! `read` and `kinds` turn the YAML tree into what was typed, `scope` checks every name, `lower` makes the engine's definition.
 
 mod budget;
+mod calls;
+mod depth;
 mod document;
 mod entry;
 mod fields;
@@ -11,6 +13,7 @@ mod kinds;
 mod lower;
 mod names;
 mod on_error;
+mod reach;
 mod reader;
 mod reference;
 mod retry;
@@ -43,8 +46,13 @@ impl Compiled {
     }
 }
 
-/// Compiles a document; all its errors are reported at once.
+/// Compiles a document that has no name yet; all its errors are reported at once.
 pub fn compile(file: &str, bytes: &[u8], catalogue: &dyn Catalogue) -> Compiled {
+    compile_named(file, bytes, None, catalogue)
+}
+
+/// Compiles a document that is to become the workflow `name`: then it is also refused if it would call itself.
+pub fn compile_named(file: &str, bytes: &[u8], name: Option<&str>, catalogue: &dyn Catalogue) -> Compiled {
     let (text, bad_byte) = match std::str::from_utf8(bytes) {
         Ok(text) => (text, None),
         Err(error) => (std::str::from_utf8(&bytes[..error.valid_up_to()]).unwrap_or(""), Some(error.valid_up_to())),
@@ -57,18 +65,29 @@ pub fn compile(file: &str, bytes: &[u8], catalogue: &dyn Catalogue) -> Compiled 
             report.error("not-text", here, format!("the file is not UTF-8: byte {} is not part of a character", at + 1)).help("save the file as UTF-8");
             None
         }
-        None => definition(&mut report, catalogue),
+        None => definition(&mut report, name, catalogue),
     };
     Compiled { definition, diagnostics: report.finish(), text: text.to_owned() }
 }
 
-fn definition(report: &mut Report<'_>, catalogue: &dyn Catalogue) -> Option<Definition> {
+fn definition(report: &mut Report<'_>, name: Option<&str>, catalogue: &dyn Catalogue) -> Option<Definition> {
     let tree = yaml::load(report)?;
-    let mut reader = reader::Reader::new(report, catalogue);
+    let mut reader = reader::Reader::new(report, catalogue, name);
     let document = document::read(&mut reader, &tree)?;
     let later = std::mem::take(&mut reader.later);
     scope::check(report, &document);
+    calls::check(report, name, catalogue, &document);
     kinds::report_later(report, later);
     budget::warn(report, &document);
-    (!report.has_errors()).then(|| lower::lower(document))
+    reach::warn(report, &document.steps);
+    if report.has_errors() {
+        return None;
+    }
+    match lower::lower(document) {
+        Ok(definition) => Some(definition),
+        Err(unlowered) => {
+            report.error("internal", unlowered.span, format!("the entry `{}` could not be translated: this is a defect of the compiler", unlowered.id));
+            None
+        }
+    }
 }

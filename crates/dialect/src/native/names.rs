@@ -11,9 +11,7 @@ const RESERVED: [&str; 3] = ["inputs", "run", "iteration"];
 /// Why a word cannot be the id of an entry or a loop's variable, and what to write instead.
 pub fn bad_id(id: &str) -> Option<(String, String)> {
     let allowed = "an id is a letter followed by up to 63 letters, digits and `_`".to_owned();
-    let well_formed =
-        id.len() <= 64 && id.starts_with(|c: char| c.is_ascii_alphabetic()) && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-    if !well_formed {
+    if !is_well_formed(id) {
         return Some((format!("`{}` is not an id", crate::yaml::shortened(id)), allowed));
     }
     let help = || format!("rename it, for example to `{id}_step`");
@@ -21,6 +19,11 @@ pub fn bad_id(id: &str) -> Option<(String, String)> {
         return Some((format!("the id `{id}` is reserved: `${id}` means something else"), help()));
     }
     cel::is_word(id).then(|| (format!("the id `{id}` is reserved: it is a word of the expression language"), help()))
+}
+
+/// Whether a word follows the grammar of ids, reserved or not.
+pub fn is_well_formed(id: &str) -> bool {
+    id.len() <= 64 && id.starts_with(|c: char| c.is_ascii_alphabetic()) && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
 /// Whether a word can be the name of a script, a workflow or a resource.

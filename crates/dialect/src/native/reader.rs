@@ -24,6 +24,10 @@ pub struct Reader<'r, 's> {
     pub nested: usize,
     /// The `catch` key of the recovery branch that is being read.
     pub catch: Option<Span>,
+    /// What makes the entries that are being read run side by side with others, if anything does.
+    pub side_by_side: Option<SideBySide>,
+    /// The name under which the document is being created.
+    pub own: Option<&'r str>,
     /// The variables of the loops that are being read, outermost first.
     pub variables: Vec<String>,
     /// Every loop variable with its place, to keep ids apart from them.
@@ -42,9 +46,16 @@ pub struct Later {
     pub entry: Span,
 }
 
+/// A `parallel`, or a loop with `concurrency`.
+#[derive(Clone, Copy, Debug)]
+pub struct SideBySide {
+    pub what: &'static str,
+    pub span: Span,
+}
+
 impl<'r, 's> Reader<'r, 's> {
     /// Nothing read yet.
-    pub fn new(report: &'r mut Report<'s>, catalogue: &'r dyn Catalogue) -> Reader<'r, 's> {
+    pub fn new(report: &'r mut Report<'s>, catalogue: &'r dyn Catalogue, own: Option<&'r str>) -> Reader<'r, 's> {
         Reader {
             report,
             scripts: catalogue.script_names(),
@@ -54,6 +65,8 @@ impl<'r, 's> Reader<'r, 's> {
             entries: 0,
             nested: 0,
             catch: None,
+            side_by_side: None,
+            own,
             variables: Vec::new(),
             all_variables: BTreeMap::new(),
             later: Vec::new(),

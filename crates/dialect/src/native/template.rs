@@ -3,6 +3,7 @@
 use serde_json::Value as Json;
 use viat_engine::ir::{Expression, Part, Template};
 
+use super::depth;
 use super::fields::given;
 use super::reader::Reader;
 use super::reference;
@@ -16,7 +17,17 @@ impl Reader<'_, '_> {
     pub fn template(&mut self, node: &Node) -> Filled {
         let mut uses = Vec::new();
         let template = self.value(node, &mut uses);
+        if depth::of_template(&template) > depth::MOST {
+            self.too_deep(node.span);
+        }
         Filled { template, uses }
+    }
+
+    /// Refuses a value that could be stored and not be read again.
+    pub fn too_deep(&mut self, span: Span) {
+        self.report
+            .error("too-deep", span, format!("values are nested too deep here: at most {} levels", depth::MOST - 1))
+            .help("around a reference or an expression a list counts twice and a map three times; build the value up in several `set` entries");
     }
 
     /// A condition: `${…}`, a reference or a boolean.

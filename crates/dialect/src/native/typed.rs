@@ -1,7 +1,7 @@
 //! A document as it was typed, every part in its place: what the checks work on before anything is lowered.
 
 use serde_json::Value;
-use viat_engine::ir::{InputDeclaration, Template};
+use viat_engine::ir::{InputDeclaration, OnFailure, Template};
 use viat_engine::policies::retry::RetryRule;
 
 use crate::diagnostic::Span;
@@ -37,12 +37,32 @@ pub enum Kind {
     Script(Box<Script>),
     If(If),
     Set(Filled),
-    Parallel(Vec<Branch>),
-    Loop(Loop),
-    /// A kind without entries inside: the templates that it holds.
-    Leaf(Vec<Filled>),
+    Parallel(Parallel),
+    Loop(Box<Loop>),
+    Call(Call),
+    Wait(Wait),
+    Fail(Box<Fail>),
+    Return(Filled),
+    /// A kind that this version does not run, which has been reported: the templates that it holds.
+    Later(Vec<Filled>),
     /// Wrong in itself; what is wrong has been reported.
     Broken,
+}
+
+impl Kind {
+    /// The lists of entries inside, in the order of the text.
+    pub fn inner(&self) -> Vec<&[Entry]> {
+        match self {
+            Kind::Script(script) => match &script.on_error {
+                OnError::Catch(entries) => vec![entries],
+                OnError::Fail | OnError::Continue => Vec::new(),
+            },
+            Kind::If(choice) => std::iter::once(&choice.then).chain(&choice.otherwise).map(Vec::as_slice).collect(),
+            Kind::Parallel(parallel) => parallel.branches.iter().map(|branch| branch.steps.as_slice()).collect(),
+            Kind::Loop(each) => vec![&each.steps],
+            Kind::Set(_) | Kind::Call(_) | Kind::Wait(_) | Kind::Fail(_) | Kind::Return(_) | Kind::Later(_) | Kind::Broken => Vec::new(),
+        }
+    }
 }
 
 /// A script entry.
@@ -83,6 +103,14 @@ pub struct If {
     pub otherwise: Option<Vec<Entry>>,
 }
 
+/// A `parallel` entry.
+#[derive(Debug)]
+pub struct Parallel {
+    pub branches: Vec<Branch>,
+    pub on_failure: OnFailure,
+    pub concurrency: Option<usize>,
+}
+
 /// One branch of a `parallel` entry.
 #[derive(Debug)]
 pub struct Branch {
@@ -93,16 +121,54 @@ pub struct Branch {
 /// A `loop` entry.
 #[derive(Debug)]
 pub struct Loop {
-    /// Evaluated before the loop, outside its scope.
-    pub over: Option<Filled>,
-    /// Evaluated before each iteration, inside its scope.
-    pub condition: Option<Filled>,
-    pub variable: Option<String>,
+    pub source: Source,
+    pub concurrency: usize,
+    pub max_iterations: usize,
+    pub max_failures: usize,
     pub steps: Vec<Entry>,
 }
 
-/// A template with the names that it uses.
+/// What a loop runs over.
 #[derive(Debug)]
+pub enum Source {
+    /// The list is evaluated before the loop, outside its scope.
+    Over { list: Filled, variable: String },
+    /// Evaluated before each iteration; it sees `$iteration`, too.
+    While(Filled),
+}
+
+/// A `workflow` entry.
+#[derive(Debug)]
+pub struct Call {
+    pub name: String,
+    pub name_span: Span,
+    pub version: Option<u64>,
+    pub args: Filled,
+}
+
+/// A `wait` entry.
+#[derive(Debug)]
+pub enum Wait {
+    /// The budget is the duration, where it is fixed.
+    For(Filled, Option<Budget>),
+    Until(Filled),
+    Event {
+        name: Filled,
+        timeout: Option<Budget>,
+    },
+}
+
+/// A `fail` entry.
+#[derive(Debug)]
+pub struct Fail {
+    pub status: u16,
+    pub code: Filled,
+    pub message: Filled,
+    pub extra: Option<Filled>,
+}
+
+/// A template with the names that it uses.
+#[derive(Clone, Debug)]
 pub struct Filled {
     pub template: Template,
     pub uses: Vec<Use>,
@@ -116,7 +182,7 @@ impl Filled {
 }
 
 /// One use of a name.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Use {
     /// The name itself.
     pub root: String,

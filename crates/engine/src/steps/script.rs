@@ -43,10 +43,10 @@ pub(crate) fn finished(turn: &mut Turn<'_>, path: Path, report: Report) {
 }
 
 /// A task that a running attempt deferred; once it is being stopped, nothing it asks for counts.
-pub(crate) fn deferred(turn: &mut Turn<'_>, path: Path, workflow: String, args: Value) {
+pub(crate) fn deferred(turn: &mut Turn<'_>, path: Path, event: impl FnOnce(Path, u32) -> Event) {
     let attempt = turn.run.script_at(&path).map(|script| script.attempt);
     if let Some(attempt) = attempt.filter(|_| !turn.run.is_stopped(&path)) {
-        turn.emit(Event::TaskDeferred { path, attempt, workflow, args });
+        turn.emit(event(path, attempt));
     }
 }
 

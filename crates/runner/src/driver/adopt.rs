@@ -1,68 +1,162 @@
 //! Taking over the run of an engine that died: what it left running is proven dead before anything else is decided.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
-use viat_engine::journal::Batch;
-use viat_engine::{Input, Run, outstanding};
-use viat_store::{OwnerId, RunId, Store};
+use viat_engine::journal::{Batch, Event};
+use viat_engine::{Input, Run, Status, outstanding};
+use viat_store::{Op, OwnerId, RunId, Store, Unit};
 
 use super::handle::NewsSender;
 use super::hot::{Hot, Pending};
 use super::{DriverError, Loop, Message, Reply};
-use crate::assets::{self, AssetError};
+use crate::assets::{self, AssetError, Pins};
 use crate::script::{TreeId, kill_leftover};
 
-/// A run whose owner is dead.
+/// How often a background engine looks for what others left behind.
+const SWEEP_EVERY: Duration = Duration::from_secs(5);
+/// How many orphans are looked at in one go.
+const SWEEP_AT_ONCE: usize = 200;
+
+/// A run as the store has it.
 pub(crate) struct Found {
-    id: RunId,
     run: Run,
     batches: u64,
     owner: Option<OwnerId>,
 }
 
 impl Loop {
+    /// Takes over a run whose owner is dead, or that has none.
     pub(super) fn adopt(&mut self, id: RunId, news: Option<NewsSender>, reply: Reply<()>) {
-        let found = match find(self.store.as_ref(), &id) {
+        if self.runs.contains_key(&id) || self.adopting.contains_key(&id) {
+            return reply.send(Err(DriverError::Owned(self.owner().clone())));
+        }
+        let found = match self.find(&id) {
+            Ok(found) if found.owner.as_ref() == Some(self.owner()) => return reply.send(Err(DriverError::Owned(self.owner().clone()))),
             Ok(found) => found,
             Err(error) => return reply.send(Err(error)),
         };
+        self.adopting.insert(id.clone(), Vec::new());
+        if outstanding(&found.run).running.is_empty() {
+            return self.adoptable(id, Ok(Box::new(found)), news, reply);
+        }
         let sender = self.sender.clone();
         tokio::spawn(async move {
-            match kill_what_is_left(&found.run).await {
-                Ok(()) => {
-                    let _ = sender.send(Message::Adoptable { found: Box::new(found), news, reply });
-                }
-                Err(error) => reply.send(Err(error)),
-            }
+            let found = kill_what_is_left(&found.run).await.map(|()| Box::new(found));
+            let _ = sender.send(Message::Adoptable { id, found, news, reply });
         });
     }
 
-    pub(super) fn take_over(&mut self, found: Found, news: Option<NewsSender>, reply: Reply<()>) {
-        let mut hot = Hot::new(found.id.clone(), found.run, news);
-        hot.batches = found.batches;
-        hot.claim_from = Some(found.owner);
-        hot.replies.push(reply);
-        hot.backlog.push_back(Pending::Input(Input::Adopted { owner: self.owner().to_string() }));
-        self.catch_up(&mut hot);
-        self.keep(hot);
+    /// Takes a run over because something is to reach it.
+    pub(super) fn adopt_for(&mut self, id: RunId, input: Input, reply: Reply<()>) {
+        match self.find(&id) {
+            Err(error) => reply.send(Err(error)),
+            Ok(_) => {
+                self.adopt(id.clone(), None, Reply::nobody());
+                match self.adopting.get_mut(&id) {
+                    Some(waiting) => waiting.push((input, reply)),
+                    None => self.external(&id, input, reply),
+                }
+            }
+        }
     }
-}
 
-fn find(store: &dyn Store, id: &RunId) -> Result<Found, DriverError> {
-    let row = store.run(id)?.ok_or_else(|| DriverError::Assets(AssetError::Missing(format!("run {id}"))))?;
-    if row.summary.ended_at.is_some() {
-        return Err(DriverError::Ended);
+    /// Nothing of the run is left running anywhere.
+    pub(super) fn adoptable(&mut self, id: RunId, found: Result<Box<Found>, DriverError>, news: Option<NewsSender>, reply: Reply<()>) {
+        let waiting = self.adopting.remove(&id).unwrap_or_default();
+        match found {
+            Err(error) => {
+                for (_, waiter) in waiting {
+                    waiter.send(Err(DriverError::Io(error.to_string())));
+                }
+                reply.send(Err(error));
+            }
+            Ok(found) => {
+                let mut hot = Hot::new(id, found.run, news);
+                hot.batches = found.batches;
+                hot.claim_from = Some(found.owner);
+                hot.replies.push(reply);
+                let first = if hot.run.status == Status::Queued { Input::Continue } else { Input::Adopted { owner: self.owner().to_string() } };
+                hot.backlog.push_back(Pending::Input(first));
+                for (input, waiter) in waiting {
+                    hot.backlog.push_back(Pending::Input(input));
+                    hot.replies.push(waiter);
+                }
+                self.catch_up(&mut hot);
+                self.keep(hot);
+            }
+        }
     }
-    if let Some(owner) = &row.owner
-        && store.is_alive(owner)?
-    {
-        return Err(DriverError::Owned(owner.clone()));
+
+    /// A run of this engine that is only in the store.
+    pub(super) fn load(&self, id: &RunId) -> Result<Hot, DriverError> {
+        let found = self.find(id)?;
+        if found.owner.as_ref() != Some(self.owner()) {
+            return Err(DriverError::NotHere);
+        }
+        let mut hot = Hot::new(id.clone(), found.run, None);
+        hot.batches = found.batches;
+        Ok(hot)
     }
-    let journal = store.journal(id, 0)?;
-    let program = assets::program(store, &row.workflow, row.version, row.revision).map_err(DriverError::Assets)?;
-    let batches: Vec<Batch> = journal.iter().map(|batch| batch.decode()).collect::<Result<_, _>>().map_err(|error| unreadable(id, &error.to_string()))?;
-    let run = Run::load(Arc::new(program), &batches).map_err(|problem| unreadable(id, &problem))?;
-    Ok(Found { id: id.clone(), run, batches: batches.len() as u64, owner: row.owner })
+
+    /// Takes over what dead engines left and what was queued without one; waiting runs change hands all at once.
+    pub(super) fn sweep(&mut self) {
+        let sender = self.sender.clone();
+        tokio::spawn(async move {
+            tokio::time::sleep(SWEEP_EVERY).await;
+            let _ = sender.send(Message::Sweep);
+        });
+        if self.draining.is_some() {
+            return;
+        }
+        let claimed = self.claim_waiting();
+        if claimed {
+            self.parked_wake = self.store.next_wake(self.owner()).unwrap_or(None);
+        }
+        for row in self.store.orphans(SWEEP_AT_ONCE).unwrap_or_default() {
+            if row.summary.status != Status::Waiting.name() {
+                self.adopt(row.id, None, Reply::nobody());
+            }
+        }
+    }
+
+    /// Takes over the waiting runs of dead engines; says whether there were any.
+    fn claim_waiting(&mut self) -> bool {
+        let mut claimed = BTreeSet::new();
+        loop {
+            let orphans = self.store.orphans(SWEEP_AT_ONCE).unwrap_or_default();
+            let waiting = orphans.into_iter().filter(|row| row.summary.status == Status::Waiting.name());
+            let Some(from) = waiting.filter_map(|row| row.owner).find(|owner| !claimed.contains(owner)) else { break };
+            let op = Op::ClaimRuns { from: from.clone(), to: self.owner().clone(), status: Status::Waiting.name().to_owned() };
+            // What could not be claimed now is found again by the next sweep.
+            if self.store.commit_blocking(Unit::from(op)).is_err() {
+                break;
+            }
+            claimed.insert(from);
+        }
+        !claimed.is_empty()
+    }
+
+    fn find(&self, id: &RunId) -> Result<Found, DriverError> {
+        let store: &dyn Store = self.store.as_ref();
+        let row = store.run(id)?.ok_or_else(|| DriverError::Assets(AssetError::Missing(format!("run {id}"))))?;
+        if row.summary.ended_at.is_some() {
+            return Err(DriverError::Ended);
+        }
+        if let Some(owner) = row.owner.as_ref().filter(|owner| *owner != self.owner())
+            && store.is_alive(owner)?
+        {
+            return Err(DriverError::Owned(owner.clone()));
+        }
+        let journal = store.journal(id, 0)?;
+        let batches: Vec<Batch> = journal.iter().map(|batch| batch.decode()).collect::<Result<_, _>>().map_err(|error| unreadable(id, &error.to_string()))?;
+        let draft = matches!(batches.first().and_then(|batch| batch.events.first()), Some(Event::Created(created)) if created.draft);
+        let pins = Pins { version: row.version, revision: row.revision, draft };
+        let program = assets::program(store, &row.workflow, pins).map_err(DriverError::Assets)?;
+        let run = Run::load(Arc::new(program), &batches).map_err(|problem| unreadable(id, &problem))?;
+        Ok(Found { run, batches: batches.len() as u64, owner: row.owner })
+    }
 }
 
 async fn kill_what_is_left(run: &Run) -> Result<(), DriverError> {

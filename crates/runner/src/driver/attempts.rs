@@ -12,7 +12,6 @@ use viat_engine::policies::class::Class;
 use viat_engine::{Input, Report, Wanted, decide, outstanding};
 use viat_store::{At, RunId};
 
-use super::commit::tell;
 use super::hot::{Flight, Hot, Pending, Start};
 use super::{Loop, Message, News};
 use crate::assets::{self, AssetError};
@@ -22,6 +21,9 @@ impl Loop {
     /// Reserves workers for the attempts that are due: at once where one is idle, otherwise in the background.
     pub(super) fn start_attempts(&mut self, hot: &mut Hot, now: Millis) -> Vec<Event> {
         let mut events = Vec::new();
+        if self.draining.is_some() {
+            return events;
+        }
         for wanted in outstanding(&hot.run).attempts.into_iter().filter(|wanted| wanted.not_before <= now) {
             let key = (wanted.path.clone(), wanted.attempt);
             if hot.reserving.contains(&key) {
@@ -68,6 +70,9 @@ impl Loop {
     /// A worker came, or could not be had, for an attempt that was due when it was asked for.
     pub(super) fn reserved(&mut self, hot: &mut Hot, path: Path, attempt: u32, outcome: Result<Reservation, Fault>) -> Option<(Input, Option<Start>)> {
         hot.reserving.remove(&(path.clone(), attempt));
+        if self.draining.is_some() {
+            return None;
+        }
         match outcome {
             Err(fault) => Some((Input::NotStarted { path, attempt, failure: failure_of(fault) }, None)),
             Ok(reservation) => {
@@ -105,6 +110,7 @@ impl Loop {
     pub(super) fn finished(&mut self, run: &RunId, path: Path, id: String, report: script::Report) {
         let Some(hot) = self.runs.get_mut(run) else { return };
         let attempt = hot.flights.remove(&id).map_or(0, |flight| flight.attempt);
+        let mut lost = None;
         let mut log = report.log.bytes;
         if let Some(late) = report.late {
             log.extend_from_slice(late.as_bytes());
@@ -114,7 +120,12 @@ impl Loop {
             && let Err(error) = self.logs.write(run.as_str(), path.as_str(), attempt, &log)
         {
             let note = format!("the log of attempt {attempt} could not be kept: {error}");
-            tell(hot, News::Progress { path: path.to_string(), fraction: None, note: Some(note) });
+            lost = Some(News::Progress { path: path.to_string(), fraction: None, note: Some(note) });
+        }
+        if let Some(news) = lost
+            && let Some(hot) = self.runs.get(run)
+        {
+            self.tell(hot, news);
         }
         let report = match report.outcome {
             Outcome::Returned(value) => Report::Returned(value),
@@ -128,13 +139,21 @@ impl Loop {
         match notice {
             Notice::Progress { fraction, note } => {
                 if let Some(hot) = self.runs.get(run) {
-                    tell(hot, News::Progress { path: path.to_string(), fraction, note });
+                    self.tell(hot, News::Progress { path: path.to_string(), fraction, note });
                 }
             }
             Notice::Resource { name, ack, .. } => {
                 let _ = ack.send(Err(format!("there is no resource {name}")));
             }
-            Notice::Defer { workflow, args, ack } => self.happened(run, Pending::Acknowledged(Input::Deferred { path, id, workflow, args }, ack)),
+            Notice::Defer { workflow, args, ack } => match self.deferrable(&workflow, &args) {
+                Err(problem) => {
+                    let _ = ack.send(Err(problem));
+                }
+                Ok((version, revision)) => {
+                    let input = Input::Deferred { path, id, workflow, version, revision, args };
+                    self.happened(run, Pending::Acknowledged(input, ack));
+                }
+            },
         }
     }
 

@@ -28,8 +28,9 @@ impl Loop {
             revision: new.revision,
             inputs: new.inputs,
             deadline,
-            active_budget_ms: deadline.is_none().then_some(new.active_budget_ms),
+            active_budget_ms: deadline.is_none().then_some(self.active_budget_ms),
             owner: self.owner().to_string(),
+            draft: new.draft,
         };
         let run = Run::new(new.program, created.clone(), now);
         let mut hot = Hot::new(new.id, run, news);
@@ -38,6 +39,7 @@ impl Loop {
         let mut events = vec![Event::Created(created)];
         events.extend(self.decide(&mut hot, Pending::Input(Input::Continue), now));
         events.extend(self.start_attempts(&mut hot, now));
+        self.submit_tasks(&mut hot, &mut events, now);
         hot.replies.push(reply);
         self.append(&mut hot, events, now);
         self.keep(hot);
@@ -46,6 +48,8 @@ impl Loop {
     /// Begins to make events durable.
     pub(super) fn append(&mut self, hot: &mut Hot, events: Vec<Event>, now: Millis) {
         if events.is_empty() {
+            // Nothing changes: whoever asked hears that it was heard.
+            answer_all(hot);
             return self.act(hot);
         }
         let batch = Arc::new(Batch { at: now, events });
@@ -73,12 +77,13 @@ impl Loop {
                 created_at: hot.run.created_at,
                 summary,
             };
-            return Ok(Unit::from(Op::CreateRun { row, first: encoded }));
+            let create = Op::CreateRun { row, first: encoded };
+            return Ok(Unit::from([create].into_iter().chain(hot.children.drain(..)).collect::<Vec<_>>()));
         }
         let claim = hot.claim_from.take().map(|from| Op::ClaimRun { run: hot.id.clone(), from, to: self.owner().clone() });
         let append =
             Op::Append { run: hot.id.clone(), expected: hot.batches, batch: encoded, summary: changed.then_some(summary), fence: self.owner().clone() };
-        Ok(Unit::from(claim.into_iter().chain([append]).collect::<Vec<_>>()))
+        Ok(Unit::from(claim.into_iter().chain([append]).chain(hot.children.drain(..)).collect::<Vec<_>>()))
     }
 
     fn submit(&mut self, hot: &mut Hot, batch: Arc<Batch>, unit: Unit, since: Instant) {
@@ -103,7 +108,7 @@ impl Loop {
             }
             Err(error) if hot.batches == 0 || error.is_refusal() || commit.since.elapsed() > RETRY_FOR => return self.lose_and_drop(hot, error),
             Err(error) => {
-                tell(&hot, News::Troubled(error));
+                self.tell(&hot, News::Troubled(error));
                 hot.commit = Some(commit);
                 let (sender, run) = (self.sender.clone(), id.clone());
                 tokio::spawn(async move {
@@ -125,17 +130,12 @@ impl Loop {
 
     /// What was appended is durable: it may be shown and acted upon.
     fn durable(&mut self, hot: &mut Hot, batch: Arc<Batch>) {
-        for reply in hot.replies.drain(..) {
-            reply.send(Ok(()));
-        }
-        for answer in hot.answers.drain(..) {
-            // A script that died meanwhile hears nothing any more.
-            let _ = answer.send(Ok(serde_json::Value::Null));
-        }
-        tell(hot, News::Events(batch));
+        answer_all(hot);
+        self.start_tasks(&batch);
+        self.tell(hot, News::Events(batch));
         self.act(hot);
         if hot.run.status.is_terminal() {
-            tell(hot, News::Ended);
+            self.tell(hot, News::Ended);
         } else {
             // What happened meanwhile, what fell due meanwhile, and what the last decision's bound left over.
             self.catch_up(hot);
@@ -166,7 +166,16 @@ impl Loop {
                 let _ = stop.send(Stop { grace: Duration::ZERO });
             }
         }
-        tell(hot, News::Lost(error));
+        self.tell(hot, News::Lost(error));
+    }
+
+    pub(super) fn tell(&self, hot: &Hot, news: News) {
+        if let Some(observer) = &self.observer {
+            observer(&hot.id, &news);
+        }
+        if let Some(sender) = &hot.news {
+            sender(news);
+        }
     }
 
     fn lose_and_drop(&mut self, mut hot: Hot, error: StoreError) {
@@ -177,9 +186,14 @@ impl Loop {
     }
 }
 
-pub(super) fn tell(hot: &Hot, news: News) {
-    if let Some(sender) = &hot.news {
-        sender(news);
+/// What the callers and scripts that wait said is durable.
+fn answer_all(hot: &mut Hot) {
+    for reply in hot.replies.drain(..) {
+        reply.send(Ok(()));
+    }
+    for answer in hot.answers.drain(..) {
+        // A script that died meanwhile hears nothing any more.
+        let _ = answer.send(Ok(serde_json::Value::Null));
     }
 }
 

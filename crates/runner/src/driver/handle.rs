@@ -3,11 +3,13 @@
 use std::sync::mpsc as std_mpsc;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use serde_json::{Map, Value};
 use tokio::sync::mpsc;
 use viat_engine::journal::{Batch, Millis};
 use viat_engine::path::Path;
+use viat_engine::template::{MAX_DEPTH, is_too_deep};
 use viat_engine::{Input, Program};
 use viat_store::{OwnerId, Receipt, RunId, StoreError};
 
@@ -20,14 +22,15 @@ use crate::script::{self, Fault, Notice, Reservation};
 pub(crate) enum Message {
     Start { new: Box<NewRun>, news: Option<NewsSender>, reply: Reply<()> },
     Adopt { run: RunId, news: Option<NewsSender>, reply: Reply<()> },
-    Adoptable { found: Box<Found>, news: Option<NewsSender>, reply: Reply<()> },
+    Adoptable { id: RunId, found: Result<Box<Found>, DriverError>, news: Option<NewsSender>, reply: Reply<()> },
+    Sweep,
     Input { run: RunId, input: Input, reply: Reply<()> },
     Reserved { run: RunId, path: Path, attempt: u32, outcome: Result<Reservation, Fault> },
     Finished { run: RunId, path: Path, id: String, report: Box<script::Report> },
     Noticed { run: RunId, path: Path, id: String, notice: Notice },
     Committed { run: RunId, result: Result<Receipt, StoreError> },
     Retry { run: RunId },
-    Shutdown(Reply<()>),
+    Shutdown { grace: Duration, reply: Reply<()> },
 }
 
 /// A run to be created.
@@ -46,9 +49,12 @@ pub struct NewRun {
     pub inputs: Map<String, Value>,
     /// The strictest of the document's and the caller's budgets, in milliseconds.
     pub timeout_ms: Option<u64>,
-    /// The default execution deadline, used if there is no `timeout_ms`.
-    pub active_budget_ms: u64,
+    /// Whether this is a rehearsal with drafts.
+    pub draft: bool,
 }
+
+/// Hears the news of every run of this engine, on the driver's thread.
+pub type Observer = Arc<dyn Fn(&RunId, &News) + Send + Sync>;
 
 /// What a watcher of a run hears.
 #[derive(Clone, Debug)]
@@ -84,6 +90,11 @@ impl<T> Reply<T> {
         (Reply(sender), receiver)
     }
 
+    /// For what nobody waits for.
+    pub(crate) fn nobody() -> Reply<T> {
+        Reply::new().0
+    }
+
     pub(crate) fn send(self, answer: Result<T, DriverError>) {
         // Whoever asked may have gone; then nobody wants to know.
         let _ = self.0.send(answer);
@@ -103,6 +114,8 @@ pub enum DriverError {
     Owned(OwnerId),
     /// The run has ended.
     Ended,
+    /// The value is nested deeper than values may be.
+    TooDeep,
     /// The machine failed.
     Io(String),
     /// The driver has been shut down.
@@ -117,6 +130,7 @@ impl std::fmt::Display for DriverError {
             DriverError::NotHere => formatter.write_str("the run is not this engine's"),
             DriverError::Owned(owner) => write!(formatter, "the run belongs to another engine that is alive ({owner})"),
             DriverError::Ended => formatter.write_str("the run has ended"),
+            DriverError::TooDeep => write!(formatter, "the value is nested deeper than {MAX_DEPTH} levels"),
             DriverError::Io(detail) => formatter.write_str(detail),
             DriverError::Closed => formatter.write_str("the engine has been shut down"),
         }
@@ -187,7 +201,24 @@ impl Driver {
     /// # Errors
     /// The run has ended or is not this engine's.
     pub fn send_event(&self, run: &RunId, name: String, payload: Value) -> Result<(), DriverError> {
+        if is_too_deep(&payload) {
+            return Err(DriverError::TooDeep);
+        }
         self.ask(|reply| Message::Input { run: run.clone(), input: Input::Event { name, payload }, reply })
+    }
+
+    /// Takes over what dead engines and callers without one have left, now and from time to time.
+    ///
+    /// # Errors
+    /// The driver has been shut down.
+    pub fn recover(&self) -> Result<(), DriverError> {
+        self.sender.send(Message::Sweep).map_err(|_| DriverError::Closed)
+    }
+
+    /// Ends the driver: nothing new starts, what runs may finish within `grace`, the rest is killed and proven dead.
+    pub fn shut_down(&self, grace: Duration) {
+        // A driver that is gone has nothing left to end.
+        let _ = self.ask(|reply| Message::Shutdown { grace, reply });
     }
 
     fn ask<T>(&self, message: impl FnOnce(Reply<T>) -> Message) -> Result<T, DriverError> {
@@ -199,8 +230,7 @@ impl Driver {
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        // The answer says that the workers are dead; a driver that is gone has seen to that already.
-        let _ = self.ask(Message::Shutdown);
+        self.shut_down(Duration::ZERO);
         let thread = self.thread.lock().ok().and_then(|mut thread| thread.take());
         if let Some(thread) = thread {
             let _ = thread.join();

@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 use viat_engine::journal::{Batch, Millis};
 use viat_engine::path::Path;
 use viat_engine::{Input, Run, outstanding};
-use viat_store::{OwnerId, RunId, Summary, Unit};
+use viat_store::{Op, OwnerId, RunId, Summary, Unit};
 
 use super::Reply;
 use super::handle::NewsSender;
@@ -37,6 +37,8 @@ pub(super) struct Hot {
     /// The script versions that the run pins, as they are asked for.
     pub scripts: BTreeMap<String, Result<Arc<ScriptCode>, Fault>>,
     pub news: Option<NewsSender>,
+    /// Runs to create in the append that makes this one succeed.
+    pub children: Vec<Op>,
     /// What the store's lists show of the run.
     pub summary: Summary,
     pub timer: Option<(Millis, RunId)>,
@@ -94,6 +96,7 @@ impl Hot {
             replies: Vec::new(),
             scripts: BTreeMap::new(),
             news,
+            children: Vec::new(),
             summary: Summary::default(),
             timer: None,
             claim_from: None,

@@ -10,14 +10,18 @@ mod attempts;
 mod commit;
 mod handle;
 mod hot;
+mod park;
+mod tasks;
+
+pub use tasks::creation;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
 use viat_engine::expression::Evaluate;
-use viat_engine::journal::Millis;
+use viat_engine::journal::{Event, Millis};
 use viat_engine::{Input, Rejection, decide, outstanding};
 use viat_store::{Lease, OwnerId, RunId, Store};
 
@@ -25,7 +29,7 @@ use crate::clock::Clock;
 use crate::logs::Logs;
 use crate::script::{Pools, RunnerConfig};
 
-pub use handle::{Driver, DriverError, NewRun, News, NewsSender};
+pub use handle::{Driver, DriverError, NewRun, News, NewsSender, Observer};
 pub(crate) use handle::{Message, Reply};
 use hot::{Hot, Pending};
 
@@ -46,6 +50,13 @@ pub struct Setup {
     pub logs: Logs,
     /// Skip waits while nothing real is running.
     pub fast_forward: bool,
+    /// Whether this engine works in the background: it takes over what others left, starts deferred tasks, and keeps long
+    /// waits in the store instead of in memory.
+    pub background: bool,
+    /// The default execution deadline of active time, for runs that have no budget of their own.
+    pub active_budget_ms: u64,
+    /// Hears everything.
+    pub observer: Option<Observer>,
 }
 
 /// The driver's state. It lives on one thread.
@@ -57,9 +68,18 @@ pub(crate) struct Loop {
     logs: Logs,
     clock: Clock,
     fast_forward: bool,
+    background: bool,
+    active_budget_ms: u64,
+    observer: Option<Observer>,
     sender: mpsc::UnboundedSender<Message>,
     runs: BTreeMap<RunId, Hot>,
     timers: BTreeSet<(Millis, RunId)>,
+    /// When the first of this engine's runs that are only in the store wants to be looked at.
+    parked_wake: Option<Millis>,
+    /// Runs that are being taken over, with what reached them meanwhile.
+    adopting: BTreeMap<RunId, Vec<(Input, Reply<()>)>>,
+    /// Until when what runs may finish, and who wants to hear that it has: nothing new starts any more.
+    draining: Option<(Instant, Reply<()>)>,
 }
 
 impl Loop {
@@ -72,6 +92,12 @@ impl Loop {
             logs: setup.logs,
             clock: Clock::start(),
             fast_forward: setup.fast_forward,
+            background: setup.background,
+            active_budget_ms: setup.active_budget_ms,
+            observer: setup.observer,
+            parked_wake: None,
+            adopting: BTreeMap::new(),
+            draining: None,
             sender,
             runs: BTreeMap::new(),
             timers: BTreeSet::new(),
@@ -85,18 +111,15 @@ impl Loop {
             if self.fast_forward && messages.is_empty() {
                 self.skip_idle_time();
             }
-            let pause = self.timers.first().map(|(at, _)| self.clock.until(*at));
+            if self.is_drained() {
+                return self.shut_down().await;
+            }
             let message = tokio::select! {
                 biased;
                 message = messages.recv() => message,
-                () = sleep(pause) => continue,
+                () = sleep(self.pause()) => continue,
             };
             match message {
-                Some(Message::Shutdown(reply)) => {
-                    self.shut_down().await;
-                    reply.send(Ok(()));
-                    return;
-                }
                 Some(message) => self.handle(message),
                 None => return self.shut_down().await,
             }
@@ -107,14 +130,15 @@ impl Loop {
         match message {
             Message::Start { new, news, reply } => self.start(*new, news, reply),
             Message::Adopt { run, news, reply } => self.adopt(run, news, reply),
-            Message::Adoptable { found, news, reply } => self.take_over(*found, news, reply),
+            Message::Adoptable { id, found, news, reply } => self.adoptable(id, found, news, reply),
+            Message::Sweep => self.sweep(),
             Message::Input { run, input, reply } => self.external(&run, input, reply),
             Message::Reserved { run, path, attempt, outcome } => self.happened(&run, Pending::Reserved { path, attempt, outcome }),
             Message::Finished { run, path, id, report } => self.finished(&run, path, id, *report),
             Message::Noticed { run, path, id, notice } => self.noticed(&run, path, id, notice),
             Message::Committed { run, result } => self.committed(&run, result),
             Message::Retry { run } => self.retry(&run),
-            Message::Shutdown(reply) => reply.send(Ok(())),
+            Message::Shutdown { grace, reply } => self.draining = Some((Instant::now() + grace, reply)),
         }
     }
 
@@ -125,7 +149,7 @@ impl Loop {
                 hot.replies.push(reply);
                 self.happened(run, Pending::Input(input));
             }
-            None => reply.send(Err(DriverError::NotHere)),
+            None => self.reach(run.clone(), input, reply),
         }
     }
 
@@ -141,6 +165,11 @@ impl Loop {
 
     /// Decides everything in the run's backlog and begins one append for it.
     fn catch_up(&mut self, hot: &mut Hot) {
+        let events = self.decide_backlog(hot);
+        self.append(hot, events, self.clock.now());
+    }
+
+    fn decide_backlog(&mut self, hot: &mut Hot) -> Vec<Event> {
         let now = self.clock.now();
         let mut events = Vec::new();
         while let Some(pending) = hot.backlog.pop_front() {
@@ -154,10 +183,11 @@ impl Loop {
             }
             events.extend(self.decide(hot, Pending::Input(Input::Continue), now));
         }
-        self.append(hot, events, now);
+        self.submit_tasks(hot, &mut events, now);
+        events
     }
 
-    fn decide(&mut self, hot: &mut Hot, pending: Pending, now: Millis) -> Vec<viat_engine::journal::Event> {
+    fn decide(&mut self, hot: &mut Hot, pending: Pending, now: Millis) -> Vec<Event> {
         let (input, held) = match pending {
             Pending::Input(input) => (input, None),
             Pending::Acknowledged(input, answer) => {
@@ -187,6 +217,9 @@ impl Loop {
         if hot.commit.is_none() && hot.run.status.is_terminal() {
             return;
         }
+        if self.park(&hot) {
+            return;
+        }
         // While an append is under way nothing is decided; when it is durable everything due is looked at anyway.
         let wake = if hot.commit.is_none() { hot.next_wake() } else { None };
         hot.timer = wake.map(|at| (at, hot.id.clone()));
@@ -200,6 +233,22 @@ impl Loop {
             self.timers.pop_first();
             self.happened(&id, Pending::Input(Input::Tick));
         }
+        if self.parked_wake.is_some_and(|at| at <= now) {
+            self.wake_parked(now);
+        }
+    }
+
+    /// How long nothing will happen unless a message comes.
+    fn pause(&self) -> Option<Duration> {
+        let timers = self.timers.first().map(|(at, _)| *at).into_iter().chain(self.parked_wake);
+        let drain = self.draining.as_ref().map(|(until, _)| until.saturating_duration_since(Instant::now()));
+        timers.map(|at| self.clock.until(at)).chain(drain).min()
+    }
+
+    /// Whether this engine was told to end, and what ran has finished or had its time.
+    fn is_drained(&self) -> bool {
+        let Some((until, _)) = &self.draining else { return false };
+        *until <= Instant::now() || !self.runs.values().any(|hot| hot.commit.is_some() || !hot.flights.is_empty())
     }
 
     /// Nothing real is running anywhere: the next thing that time alone changes is due now.
@@ -219,6 +268,9 @@ impl Loop {
 
     async fn shut_down(self) {
         self.pools.shutdown().await;
+        if let Some((_, reply)) = self.draining {
+            reply.send(Ok(()));
+        }
     }
 }
 

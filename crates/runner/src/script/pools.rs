@@ -108,7 +108,6 @@ impl Pools {
         Ok(reservation)
     }
 
-    #[expect(clippy::result_large_err, reason = "a refusal is rare, and the caller passes it on")]
     fn join_queue(&self, code: &Arc<ScriptCode>) -> Result<(u64, oneshot::Receiver<Handed>, Duration), Fault> {
         let cap = self.shared.config.max_workers;
         let (hand, handed) = oneshot::channel();

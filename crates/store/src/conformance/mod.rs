@@ -30,6 +30,7 @@ macro_rules! checks {
 checks![
     run_round_trip,
     run_exists,
+    claim_runs,
     append_versions,
     append_to_missing_run,
     append_is_fenced,

@@ -219,3 +219,19 @@ pub fn odd_names(store: &dyn Store) {
         assert_eq!((asset.body.as_slice(), asset.info.name.name.as_str()), (name.as_bytes(), name));
     }
 }
+
+/// All of a dead owner's runs of one status change hands at once; the others stay.
+pub fn claim_runs(store: &dyn Store) {
+    let heir = OwnerId::from("heir");
+    for (id, status) in [("a", "waiting"), ("b", "running"), ("c", "waiting")] {
+        done(store, create(id));
+        done(store, Op::Append { run: RunId::from(id), expected: 1, batch: batch("x"), summary: Some(summary(status)), fence: owner() });
+    }
+    let claim = Op::ClaimRuns { from: owner(), to: heir.clone(), status: "waiting".to_owned() };
+    assert_eq!(done(store, claim.clone()).outcomes, [Outcome::Taken { runs: 2 }]);
+    assert_eq!(done(store, claim).outcomes, [Outcome::Taken { runs: 0 }]);
+    let owners = ["a", "b", "c"].map(|id| store.run(&RunId::from(id)).expect("readable").expect("there").owner);
+    assert_eq!(owners, [Some(heir.clone()), Some(owner()), Some(heir.clone())]);
+    expect_refusal!(commit(store, append("a", 2, "late")), StoreError::Fenced { .. });
+    done(store, Op::Append { run: RunId::from("c"), expected: 2, batch: batch("y"), summary: None, fence: heir });
+}

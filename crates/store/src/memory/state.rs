@@ -95,6 +95,7 @@ impl State {
             Op::CreateRun { row, first } => self.create_run(row, first, undo),
             Op::Append { run, expected, batch, summary, fence } => self.append(run, *expected, batch, summary.as_ref(), fence, undo),
             Op::ClaimRun { run, from, to } => self.set_owner(run, from.as_ref(), Some(to), undo),
+            Op::ClaimRuns { from, to, status } => self.claim_runs(from, to, status, undo),
             Op::ReleaseRun { run, owner } => self.set_owner(run, Some(owner), None, undo),
             Op::ClaimKey { space, key, value } => {
                 let name = (space.clone(), key.clone());
@@ -182,6 +183,14 @@ impl State {
             }
         }));
         Ok(Outcome::Done)
+    }
+
+    fn claim_runs(&mut self, from: &OwnerId, to: &OwnerId, status: &str, undo: &mut Vec<Undo>) -> Result<Outcome, StoreError> {
+        let mine: Vec<RunId> = self.unfinished_of(from).filter(|row| row.summary.status == status).map(|row| row.id.clone()).collect();
+        for id in &mine {
+            self.set_owner(id, Some(from), Some(to), undo)?;
+        }
+        Ok(Outcome::Taken { runs: mine.len() as u64 })
     }
 
     fn put_asset(&mut self, name: &AssetName, body: &[u8], hash: Hash, refs: &[AssetName], at: Millis, undo: &mut Vec<Undo>) -> Outcome {

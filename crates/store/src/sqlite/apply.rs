@@ -73,6 +73,7 @@ fn op(conn: &Connection, known: &mut KnownRuns, op: &Op) -> Result<Outcome, Stop
             append(conn, known, run, *expected, batch, summary.as_ref())
         }
         Op::ClaimRun { run, from, to } => set_owner(conn, known, run, from.as_ref(), Some(to)),
+        Op::ClaimRuns { from, to, status } => claim_runs(conn, known, from, to, status),
         Op::ReleaseRun { run, owner } => set_owner(conn, known, run, Some(owner), None),
         Op::ClaimKey { space, key, value } => claim_key(conn, space, key, value),
         Op::DropKey { space, key } => {
@@ -173,6 +174,17 @@ fn set_owner(conn: &Connection, known: &mut KnownRuns, run: &RunId, from: Option
 /// The value of a claimed key.
 pub(super) fn key_value(conn: &Connection, space: &str, key: &str) -> rusqlite::Result<Option<Vec<u8>>> {
     conn.prepare_cached("SELECT value FROM keys WHERE space = ?1 AND key = ?2")?.query_row([space, key], |row| row.get(0)).optional()
+}
+
+fn claim_runs(conn: &Connection, known: &mut KnownRuns, from: &OwnerId, to: &OwnerId, status: &str) -> Result<Outcome, Stop> {
+    let taken = conn.prepare_cached("UPDATE runs SET owner = ?1 WHERE owner = ?2 AND status = ?3 AND ended_at IS NULL")?.execute([
+        to.as_str(),
+        from.as_str(),
+        status,
+    ])?;
+    // The cache knows owners run by run.
+    known.forget_all();
+    Ok(Outcome::Taken { runs: taken as u64 })
 }
 
 fn claim_key(conn: &Connection, space: &str, key: &str, value: &[u8]) -> Result<Outcome, Stop> {

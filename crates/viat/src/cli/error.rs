@@ -25,11 +25,12 @@ pub struct CliError {
     /// Diagnostics and the like, already drawn; replaces the message in text output.
     drawn: Option<String>,
     data: Option<serde_json::Value>,
+    missing: bool,
 }
 
 impl CliError {
     fn new(code: u8, message: impl Into<String>) -> CliError {
-        CliError { code, message: message.into(), help: None, drawn: None, data: None }
+        CliError { code, message: message.into(), help: None, drawn: None, data: None, missing: false }
     }
 
     /// The command, a file or an input is wrong.
@@ -40,6 +41,16 @@ impl CliError {
     /// What was asked for is not there, or something forbids it.
     pub fn refused(message: impl Into<String>) -> CliError {
         CliError::new(REFUSED, message)
+    }
+
+    /// The server or the machine failed.
+    pub fn failed(message: impl Into<String>) -> CliError {
+        CliError::new(STORE, message)
+    }
+
+    /// What was asked for is not there.
+    pub fn not_found(message: impl Into<String>) -> CliError {
+        CliError { missing: true, ..CliError::new(REFUSED, message) }
     }
 
     /// A person stopped the command, not the run.
@@ -57,7 +68,7 @@ impl CliError {
     pub fn assets(error: AssetError) -> CliError {
         match error {
             AssetError::Store(error) => CliError::store(error),
-            AssetError::Missing(what) => CliError::refused(format!("there is no {what}")),
+            AssetError::Missing(what) => CliError::not_found(format!("there is no {what}")),
             AssetError::Unreadable(what) => CliError::new(STORE, what),
         }
     }
@@ -68,6 +79,7 @@ impl CliError {
             DriverError::Store(error) => CliError::store(error),
             DriverError::Assets(error) => CliError::assets(error),
             DriverError::Ended | DriverError::Owned(_) | DriverError::NotHere => CliError::refused(error.to_string()),
+            DriverError::TooDeep => CliError::usage(error.to_string()),
             DriverError::Io(_) | DriverError::Closed => CliError::new(STORE, error.to_string()),
         }
     }
@@ -85,6 +97,16 @@ impl CliError {
         self.drawn = Some(text);
         self.data = Some(data);
         self
+    }
+
+    /// Whether what was asked for is not there.
+    pub fn is_missing(&self) -> bool {
+        self.missing
+    }
+
+    /// What to do instead.
+    pub fn help_text(&self) -> Option<&str> {
+        self.help.as_deref()
     }
 
     /// The sentence.

@@ -36,7 +36,10 @@ pub fn json(argument: &str, what: &str) -> Result<Value, CliError> {
     if text.len() as u64 > MAX_INPUT {
         return Err(CliError::usage(format!("{what} is larger than {MAX_INPUT} bytes")));
     }
-    serde_json::from_slice(&text).map_err(|error| CliError::usage(format!("{what} is not JSON: {error}")).help("give JSON, @FILE, or - to read it from stdin"))
+    let text = String::from_utf8(text).map_err(|_| CliError::usage(format!("{what} is not UTF-8 text")))?;
+    // The dialect's reader refuses integers that would silently lose digits.
+    viat_dialect::json::parse(&text)
+        .map_err(|error| CliError::usage(format!("{what} is not JSON: {error}")).help("give JSON, @FILE, or - to read it from stdin"))
 }
 
 /// Checks an asset's name.

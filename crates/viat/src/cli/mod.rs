@@ -1,13 +1,22 @@
 //! The command line: what can be typed, and which function does it.
 
+mod apply;
+mod background;
+mod client;
+mod demo;
 mod doctor;
+mod endpoint;
 pub mod error;
+mod event;
+mod example;
 mod inputs;
-mod output;
+pub mod output;
 mod progress;
 mod run;
 mod script;
+mod server;
 mod test;
+mod versions;
 mod watch;
 mod workflow;
 
@@ -15,6 +24,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
+use viat_engine::Status;
+use viat_engine::journal::Batch;
+use viat_engine::record::RunRecord;
+use viat_store::{RunId, Store};
 
 use error::CliError;
 use output::Output;
@@ -51,6 +64,24 @@ enum Command {
     /// Runs: what happened, attempt by attempt.
     #[command(subcommand)]
     Run(run::RunCommand),
+    /// Serves this home: runs work in the background, the HTTP API, everything that dead processes left is taken up.
+    #[command(after_help = "Example:\n  viat server --port 8427")]
+    Server(server::ServerArgs),
+    /// Events: what runs wait for.
+    #[command(subcommand)]
+    Event(event::EventCommand),
+    /// Endpoints: HTTP routes bound to published workflows.
+    #[command(subcommand)]
+    Endpoint(endpoint::EndpointCommand),
+    /// Makes a project folder from an example.
+    #[command(after_help = "Example:\n  viat init my-project --example recover")]
+    Init(example::InitArgs),
+    /// Creates or updates every script and workflow of a project folder; what has not changed is left alone.
+    #[command(after_help = "Example:\n  viat apply my-project\n  viat apply my-project --dry-run")]
+    Apply(apply::ApplyArgs),
+    /// The flagship example, end to end: what failed, what was retried, what was not repeated.
+    #[command(after_help = "Example:\n  viat demo\n  viat demo /tmp/content")]
+    Demo(demo::DemoArgs),
     /// Checks what viat needs on this machine and says how to fix what is missing.
     #[command(after_help = "Example:\n  viat doctor")]
     Doctor,
@@ -83,6 +114,56 @@ fn dispatch(cli: &Cli, output: &Output) -> Result<ExitCode, CliError> {
         Command::Workflow(workflow::WorkflowCommand::Test(args)) => test::test(args, &home()?, output),
         Command::Workflow(command) => workflow::run(command, &home()?, output),
         Command::Run(command) => run::run(command, &home()?, output),
+        Command::Server(args) => server::run(args, &home()?, output),
+        Command::Event(command) => event::run(command, &home()?, output),
+        Command::Endpoint(command) => endpoint::run(command, &home()?, output),
+        Command::Init(args) => example::init(args, output),
+        Command::Apply(args) => apply::run(args, &home()?, output),
+        Command::Demo(args) => demo::run_demo(args, output),
         Command::Doctor => doctor::run(&cli.global.home, output),
     }
+}
+
+/// The record of a run.
+pub fn run_record(store: &dyn Store, id: &RunId) -> Result<RunRecord, CliError> {
+    let journal = store.journal(id, 0).map_err(CliError::store)?;
+    let unreadable = |problem: String| CliError::failed(format!("the journal of run {id} cannot be read: {problem}"));
+    let batches: Vec<Batch> = journal.iter().map(|batch| batch.decode()).collect::<Result<_, _>>().map_err(|error| unreadable(error.to_string()))?;
+    let record = RunRecord::of(&batches).ok_or_else(|| unreadable("it does not begin with `created`".to_owned()))?;
+    // Whether it waits or runs is no event; the store's row was written with the last ones.
+    let row = store.run(id).map_err(CliError::store)?;
+    let waits = row.is_some_and(|row| row.summary.status == Status::Waiting.name());
+    Ok(if waits && record.status == Status::Running { record.with_status(Status::Waiting) } else { record })
+}
+
+/// Finds a run by its id or by a unique beginning of it.
+pub fn find_run(store: &dyn Store, given: &str) -> Result<RunId, CliError> {
+    let found = if given.is_empty() { Vec::new() } else { store.find_run(given, 3).map_err(CliError::store)? };
+    match found.as_slice() {
+        [] => Err(CliError::not_found(format!("there is no run {given}")).help("`viat run list` shows those there are")),
+        [one] => Ok(one.clone()),
+        several => match several.iter().find(|id| id.as_str() == given) {
+            Some(exact) => Ok(exact.clone()),
+            None => Err(CliError::refused(format!("several runs begin with {given}")).help("give more of the id")),
+        },
+    }
+}
+
+/// The error for an asset that is not there, naming the nearest one that is.
+pub fn missing(store: &dyn Store, kind: &str, name: &str, version: Option<u64>) -> CliError {
+    let found = store.assets(Some(kind), None).unwrap_or_default();
+    if let Some(version) = version.filter(|_| found.iter().any(|info| info.name.name == name)) {
+        return CliError::not_found(format!("there is no version {version} of {kind} {name}"));
+    }
+    let error = CliError::not_found(format!("there is no {kind} {name}"));
+    match viat_dialect::suggest::nearest(name, found.iter().map(|info| info.name.name.as_str())) {
+        Some(nearest) => error.help(format!("did you mean {nearest}?")),
+        None => error.help(format!("`viat {kind} list` shows those there are")),
+    }
+}
+
+/// A duration as JSON; `None` if none was given.
+pub fn duration_value(value: &serde_json::Value, what: &str) -> Result<Option<u64>, CliError> {
+    let parsed = viat_dialect::duration::from_json(value).map_err(|error| CliError::usage(format!("{what}: {error}")))?;
+    Ok(parsed.millis())
 }

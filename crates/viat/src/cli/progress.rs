@@ -8,6 +8,7 @@ use viat_engine::failure::Failure;
 use viat_engine::journal::{Batch, Event, Millis};
 use viat_engine::path::Path;
 use viat_engine::policies::retry::{Decision, Reason};
+use viat_engine::record::AttemptRecord;
 use viat_store::StoreError;
 
 use super::output::Output;
@@ -130,6 +131,13 @@ fn numbered(attempt: u32) -> String {
 pub fn failed(failure: &Failure) -> String {
     let class = failure.class.name();
     if failure.code == class { class.to_owned() } else { format!("{class} {}", failure.code) }
+}
+
+/// The same of an attempt's record, with its message.
+pub fn failed_record(attempt: &AttemptRecord) -> String {
+    let class = attempt.class.map(|class| class.name()).unwrap_or_default();
+    let code = attempt.code.as_deref().filter(|code| *code != class).map(|code| format!(" {code}")).unwrap_or_default();
+    format!("{class}{code}: {}", attempt.message.as_deref().unwrap_or_default())
 }
 
 /// What was decided about a failed attempt, in words.

@@ -4,15 +4,14 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 use serde_json::json;
-use viat_engine::journal::Batch;
 use viat_engine::record::{AttemptRecord, AttemptStatus, RunRecord, rfc3339};
 use viat_store::{RunFilter, RunId, RunRow};
 
 use super::error::CliError;
 use super::output::Output;
-use super::progress::{decided, span};
-use super::test;
+use super::progress::{decided, failed_record, span};
 use super::watch::Watch;
+use super::{background, find_run, run_record, test};
 use crate::wiring::Home;
 
 /// The most rows that a list shows at once.
@@ -23,6 +22,18 @@ const TAIL_LINES: usize = 12;
 /// What can be done with runs.
 #[derive(Subcommand)]
 pub enum RunCommand {
+    /// Starts the published version in the background: in the server of this home, or queued until there is one.
+    #[command(after_help = "Example:\n  viat run start recover --input '{}'\n  viat run start recover --input @input.json --wait --json")]
+    Start(background::StartArgs),
+    /// Cancels a run: nothing new of it starts, what runs is told and then ended.
+    #[command(after_help = "Example:\n  viat run cancel 0198f3c2 --reason 'wrong customer'")]
+    Cancel(background::CancelArgs),
+    /// Follows a run until it ends.
+    #[command(after_help = "Example:\n  viat run watch 0198f3c2")]
+    Watch {
+        /// The run's id.
+        run: String,
+    },
     /// Lists runs, newest first.
     #[command(after_help = "Example:\n  viat run list\n  viat run list --status failed --workflow recover --json")]
     List {
@@ -66,19 +77,14 @@ pub enum RunCommand {
 pub fn run(command: &RunCommand, home: &Home, output: &Output) -> Result<ExitCode, CliError> {
     match command {
         RunCommand::List { workflow, status, limit } => list(workflow.clone(), status.clone(), *limit, home, output)?,
-        RunCommand::Show { run } => show(&find(home, run)?, home, output)?,
-        RunCommand::Logs { run, step, attempt } => logs(&find(home, run)?, step.as_deref(), *attempt, home, output)?,
-        RunCommand::Resume { run } => return resume(&find(home, run)?, home, output),
+        RunCommand::Show { run } => show(&find_run(home.store.as_ref(), run)?, home, output)?,
+        RunCommand::Logs { run, step, attempt } => logs(&find_run(home.store.as_ref(), run)?, step.as_deref(), *attempt, home, output)?,
+        RunCommand::Start(args) => return background::start(args, home, output),
+        RunCommand::Cancel(args) => background::cancel(args, home, output)?,
+        RunCommand::Watch { run } => return background::watch(&find_run(home.store.as_ref(), run)?, home, output),
+        RunCommand::Resume { run } => return resume(&find_run(home.store.as_ref(), run)?, home, output),
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// The record of a run.
-pub fn record(home: &Home, id: &RunId) -> Result<RunRecord, CliError> {
-    let journal = home.store.journal(id, 0).map_err(CliError::store)?;
-    let unreadable = |problem: String| CliError::usage(format!("the journal of run {id} cannot be read: {problem}"));
-    let batches: Vec<Batch> = journal.iter().map(|batch| batch.decode()).collect::<Result<_, _>>().map_err(|error| unreadable(error.to_string()))?;
-    RunRecord::of(&batches).ok_or_else(|| unreadable("it does not begin with `created`".to_owned()))
 }
 
 /// Says what ended a run, and what led to it.
@@ -108,19 +114,6 @@ pub fn log_tail(home: &Home, record: &RunRecord, attempt: &AttemptRecord, output
     output.note(&output.paint("2", &format!("last lines of the log of {} #{}:", attempt.path, attempt.attempt)));
     for line in &lines[lines.len().saturating_sub(TAIL_LINES)..] {
         output.note(&format!("  │ {}", printable(line)));
-    }
-}
-
-/// Finds a run by its id or by a unique beginning of it.
-fn find(home: &Home, given: &str) -> Result<RunId, CliError> {
-    let found = if given.is_empty() { Vec::new() } else { home.store.find_run(given, 3).map_err(CliError::store)? };
-    match found.as_slice() {
-        [] => Err(CliError::refused(format!("there is no run {given}")).help("`viat run list` shows those there are")),
-        [one] => Ok(one.clone()),
-        several => match several.iter().find(|id| id.as_str() == given) {
-            Some(exact) => Ok(exact.clone()),
-            None => Err(CliError::refused(format!("several runs begin with {given}")).help("give more of the id")),
-        },
     }
 }
 
@@ -169,7 +162,7 @@ fn is_stalled(row: &RunRow, home: &Home) -> Result<bool, CliError> {
 }
 
 fn show(id: &RunId, home: &Home, output: &Output) -> Result<(), CliError> {
-    let record = record(home, id)?;
+    let record = run_record(home.store.as_ref(), id)?;
     if output.json {
         return output.value(&record);
     }
@@ -194,13 +187,12 @@ fn show(id: &RunId, home: &Home, output: &Output) -> Result<(), CliError> {
 }
 
 fn attempt_row(attempt: &AttemptRecord) -> Vec<String> {
-    let what = match (&attempt.class, &attempt.decision) {
-        (Some(class), Some(decision)) => {
-            let code = attempt.code.as_deref().filter(|code| *code != class.name()).map(|code| format!(" {code}")).unwrap_or_default();
-            let fate = if attempt.recovered { "recovered" } else { "" };
-            format!("{}{code}: {}; {} {fate}", class.name(), attempt.message.as_deref().unwrap_or_default(), decided(decision))
+    let what = match &attempt.decision {
+        Some(decision) => {
+            let fate = if attempt.recovered { "; recovered" } else { "" };
+            format!("{}; {}{fate}", failed_record(attempt), decided(decision))
         }
-        _ => String::new(),
+        None => String::new(),
     };
     let status = match attempt.status {
         AttemptStatus::Running => "running",
@@ -219,7 +211,7 @@ fn attempt_row(attempt: &AttemptRecord) -> Vec<String> {
 }
 
 fn logs(id: &RunId, step: Option<&str>, attempt: Option<u32>, home: &Home, output: &Output) -> Result<(), CliError> {
-    let record = record(home, id)?;
+    let record = run_record(home.store.as_ref(), id)?;
     let wanted =
         |row: &&AttemptRecord| step.is_none_or(|step| row.step == step || row.path.as_str() == step) && attempt.is_none_or(|attempt| row.attempt == attempt);
     let rows: Vec<&AttemptRecord> = record.attempts.iter().filter(wanted).collect();

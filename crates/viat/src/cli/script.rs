@@ -1,17 +1,17 @@
 //! `viat script`: create, list, show, delete.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Subcommand, ValueEnum};
 use serde_json::json;
 use viat_runner::assets::{SCRIPT, ScriptAsset};
-use viat_runner::script::{ScriptInfo, inspect};
+use viat_runner::script::{ScriptDiagnostic, ScriptInfo, inspect};
 use viat_store::{AssetInfo, AssetName, At, Hash, Op, Outcome, Unit};
 
 use super::error::CliError;
-use super::inputs;
 use super::output::Output;
+use super::{inputs, missing};
 use crate::wiring::Home;
 
 /// The largest script that is taken, in bytes.
@@ -71,29 +71,52 @@ pub fn run(command: &ScriptCommand, home: &Home, output: &Output) -> Result<Exit
     Ok(ExitCode::SUCCESS)
 }
 
-fn create(name: &str, file: &PathBuf, home: &Home, output: &Output) -> Result<(), CliError> {
+fn create(name: &str, file: &Path, home: &Home, output: &Output) -> Result<(), CliError> {
+    let saved = save(name, file, home)?;
+    if output.json {
+        return output.value(&json!({"name": name, "version": saved.version, "language": "python", "hash": saved.hash.to_string(), "info": saved.info}));
+    }
+    output.line(&format!("script {name} version {}: {}", saved.version, signature(&saved.info)))
+}
+
+/// A script version that has just been saved.
+pub struct Saved {
+    version: u64,
+    hash: Hash,
+    info: ScriptInfo,
+}
+
+/// Checks a script and saves it as a new version.
+pub fn save(name: &str, file: &Path, home: &Home) -> Result<Saved, CliError> {
     inputs::name(SCRIPT, name)?;
     let bytes = inputs::file(file, MAX_SCRIPT)?;
     let source = String::from_utf8(bytes).map_err(|error| {
         let line = error.as_bytes()[..error.utf8_error().valid_up_to()].iter().filter(|byte| **byte == b'\n').count() + 1;
         CliError::usage(format!("{}:{line}: the script is not UTF-8 text", file.display()))
     })?;
-    let info = inspect(&home.interpreter()?, &source).map_err(|problem| {
-        let place = if problem.line == 0 { file.display().to_string() } else { format!("{}:{}:{}", file.display(), problem.line, problem.column) };
-        CliError::usage(format!("{place}: {}", problem.message)).help("the script was not saved; mend it and create it again")
-    })?;
+    let info = inspect(&home.interpreter()?, &source).map_err(|problem| refused(file, &problem))?;
     let asset = ScriptAsset { language: "python".to_owned(), source, info };
     let body = serde_json::to_vec(&asset).map_err(|error| CliError::usage(error.to_string()))?;
     let hash = Hash::of(asset.source.as_bytes());
     let op = Op::PutAsset { name: AssetName::new(SCRIPT, name), body, hash, refs: Vec::new(), at: inputs::now() };
     let receipt = home.store.commit_blocking(Unit::from(op)).map_err(CliError::store)?;
-    let Some(Outcome::AssetPut { version, .. }) = receipt.outcomes.first() else {
-        return Err(CliError::usage("the store did not say which version it made"));
-    };
-    if output.json {
-        return output.value(&json!({"name": name, "version": version, "language": "python", "hash": hash.to_string(), "info": asset.info}));
+    match receipt.outcomes.first() {
+        Some(Outcome::AssetPut { version, .. }) => Ok(Saved { version: *version, hash, info: asset.info }),
+        _ => Err(CliError::usage("the store did not say which version it made")),
     }
-    output.line(&format!("script {name} version {version}: {}", signature(&asset.info)))
+}
+
+fn refused(file: &Path, problem: &ScriptDiagnostic) -> CliError {
+    if problem.line == 0 {
+        return CliError::usage(format!("{}: {}", file.display(), problem.message));
+    }
+    let place = format!("{}:{}:{}", file.display(), problem.line, problem.column);
+    let error = CliError::usage(format!("{place}: {}", problem.message)).help("nothing was saved; mend the script and create it again");
+    let number = problem.line.to_string();
+    let caret = " ".repeat(usize::try_from(problem.column).unwrap_or(1).saturating_sub(1));
+    let drawn = format!("{number} | {}\n{} | {caret}^", problem.snippet.trim_end(), " ".repeat(number.len()));
+    let data = json!([{"file": file.display().to_string(), "line": problem.line, "col": problem.column, "message": problem.message}]);
+    if problem.snippet.is_empty() { error } else { error.drawn(drawn, data) }
 }
 
 fn list(home: &Home, output: &Output) -> Result<(), CliError> {
@@ -113,7 +136,7 @@ fn list(home: &Home, output: &Output) -> Result<(), CliError> {
 fn show(name: &str, version: Option<u64>, home: &Home, output: &Output) -> Result<(), CliError> {
     let asset_name = AssetName::new(SCRIPT, name);
     let at = version.map_or(At::Latest, At::Version);
-    let found = home.store.asset(&asset_name, at).map_err(CliError::store)?.ok_or_else(|| missing(home, SCRIPT, name, version))?;
+    let found = home.store.asset(&asset_name, at).map_err(CliError::store)?.ok_or_else(|| missing(home.store.as_ref(), SCRIPT, name, version))?;
     let body: ScriptAsset = serde_json::from_slice(&found.body).map_err(|error| CliError::usage(format!("script {name} cannot be read: {error}")))?;
     let used_by = home.store.referrers(&asset_name).map_err(CliError::store)?;
     let used_by: Vec<String> = used_by.iter().map(|by| by.name.clone()).collect();
@@ -163,17 +186,4 @@ pub fn time(info: &AssetInfo) -> String {
 /// As every list is sorted.
 pub fn newest_first(found: &mut [AssetInfo]) {
     found.sort_by_key(|info| std::cmp::Reverse(info.revision));
-}
-
-/// The error for an asset that is not there, naming the nearest one that is.
-pub fn missing(home: &Home, kind: &str, name: &str, version: Option<u64>) -> CliError {
-    if let Some(version) = version {
-        return CliError::refused(format!("there is no version {version} of {kind} {name}"));
-    }
-    let names: Vec<String> = home.store.assets(Some(kind), None).map(|found| found.into_iter().map(|info| info.name.name).collect()).unwrap_or_default();
-    let error = CliError::refused(format!("there is no {kind} {name}"));
-    match viat_dialect::suggest::nearest(name, names.iter().map(String::as_str)) {
-        Some(nearest) => error.help(format!("did you mean {nearest}?")),
-        None => error.help(format!("`viat {kind} list` shows those there are")),
-    }
 }

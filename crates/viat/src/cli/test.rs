@@ -1,11 +1,10 @@
 //! `viat workflow test`: runs the draft and waits for its end.
 
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use clap::Args;
+use viat_engine::Status;
 use viat_engine::record::{AttemptStatus, RunRecord};
-use viat_engine::{Program, Status};
 use viat_runner::assets;
 use viat_runner::driver::{Driver, NewRun};
 use viat_store::{At, RunId};
@@ -13,9 +12,9 @@ use viat_store::{At, RunId};
 use super::error::CliError;
 use super::output::Output;
 use super::progress::{Progress, span};
-use super::script::missing;
 use super::watch::{Ending, Watch};
-use super::{inputs, run};
+use super::{inputs, run, run_record};
+use crate::start::{Request, Which, prepare};
 use crate::wiring::{Home, execution_deadline_ms};
 
 /// What `workflow test` takes.
@@ -36,12 +35,33 @@ pub struct TestArgs {
 
 /// Runs the draft.
 pub fn test(args: &TestArgs, home: &Home, output: &Output) -> Result<ExitCode, CliError> {
-    let new = prepare(args, home, output)?;
+    let given = inputs::json(&args.input, "--input")?;
+    let timeout_ms = inputs::duration(args.timeout.as_deref(), "--timeout")?;
+    warn_of_deadline(output);
+    let new = prepare(home.store.as_ref(), &Request { workflow: &args.name, which: Which::Draft, inputs: &given, timeout_ms })?;
+    warn_of_drafts(&new, home, output)?;
     let id = new.id.clone();
     let watch = Watch::begin()?;
     let driver = home.driver(args.fast_forward)?;
     driver.start_run(new, Some(watch.sender())).map_err(CliError::driver)?;
     follow(&id, &driver, &watch, home, output)
+}
+
+/// Says so if the variable that sets the default execution deadline makes no sense.
+pub fn warn_of_deadline(output: &Output) {
+    if let Some(warning) = execution_deadline_ms().1 {
+        output.note(&format!("{} {warning}", output.paint("33;1", "warning:")));
+    }
+}
+
+/// Says which called workflows are used as drafts, having never been published.
+fn warn_of_drafts(new: &NewRun, home: &Home, output: &Output) -> Result<(), CliError> {
+    for name in new.program.called.keys().filter(|key| !key.contains('@')) {
+        if assets::published(home.store.as_ref(), name, At::Revision(new.revision)).map_err(CliError::assets)?.is_none() {
+            output.note(&format!("{} workflow {name} was never published; its draft is used", output.paint("36", "note:")));
+        }
+    }
+    Ok(())
 }
 
 /// Shows a run of this command's engine until its end, and prints what came of it.
@@ -60,40 +80,9 @@ pub fn follow(id: &RunId, driver: &Driver, watch: &Watch, home: &Home, output: &
     }
 }
 
-fn prepare(args: &TestArgs, home: &Home, output: &Output) -> Result<NewRun, CliError> {
-    let given = inputs::json(&args.input, "--input")?;
-    let timeout_ms = inputs::duration(args.timeout.as_deref(), "--timeout")?;
-    let (active_budget_ms, warning) = execution_deadline_ms();
-    if let Some(warning) = warning {
-        output.note(&format!("{} {warning}", output.paint("33;1", "warning:")));
-    }
-    let revision = home.store.revision().map_err(CliError::store)?;
-    let found = assets::workflow(home.store.as_ref(), &args.name, At::Revision(revision));
-    let (asset, _) = match found {
-        Err(assets::AssetError::Missing(_)) => return Err(missing(home, assets::WORKFLOW, &args.name, None)),
-        found => found.map_err(CliError::assets)?,
-    };
-    let program: Program = assets::program(home.store.as_ref(), &args.name, asset.info.version, revision).map_err(CliError::assets)?;
-    let checked = viat_dialect::check_inputs(&program.main, &given).map_err(|problems| {
-        let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
-        CliError::usage(format!("the inputs do not fit workflow {}: {}", args.name, lines.join("; ")))
-    })?;
-    let budgets = [program.main.timeout_ms, timeout_ms];
-    Ok(NewRun {
-        id: RunId::from(uuid::Uuid::now_v7().to_string()),
-        workflow: args.name.clone(),
-        version: asset.info.version,
-        revision,
-        inputs: checked,
-        timeout_ms: budgets.into_iter().flatten().min(),
-        active_budget_ms,
-        program: Arc::new(program),
-    })
-}
-
 /// Prints the result of a run that has ended.
-fn conclude(id: &RunId, home: &Home, output: &Output) -> Result<ExitCode, CliError> {
-    let record = run::record(home, id)?;
+pub fn conclude(id: &RunId, home: &Home, output: &Output) -> Result<ExitCode, CliError> {
+    let record = run_record(home.store.as_ref(), id)?;
     let succeeded = record.status == Status::Succeeded;
     if !output.json {
         summary(&record, home, output);
@@ -123,6 +112,10 @@ fn summary(record: &RunRecord, home: &Home, output: &Output) {
     output.note(&format!("run {} {verdict}{took}", record.id));
     if !recovered.is_empty() {
         output.note(&format!("recovered: {}", recovered.join(", ")));
+    }
+    let queued: Vec<&str> = record.deferred.iter().filter_map(|task| task.run.as_deref()).collect();
+    if !queued.is_empty() {
+        output.note(&format!("deferred: {} (a server of this home runs them; without one: viat run resume ID)", queued.join(", ")));
     }
     run::explain_error(record, output);
     if record.error.is_some()

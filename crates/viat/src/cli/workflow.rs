@@ -5,15 +5,16 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 use serde_json::json;
-use viat_dialect::{Catalogue, Compiled, Severity, Style, compile, render};
+use viat_dialect::{Catalogue, Compiled, Severity, Style, compile_named, render};
+use viat_engine::ir::InputDeclaration;
 use viat_engine::{Definition, Op as Entry};
-use viat_runner::assets::{SCRIPT, WORKFLOW, WorkflowAsset};
-use viat_store::{AssetName, At, Hash, Op, Outcome, StoreError, Unit};
+use viat_runner::assets::{self, PUBLISHED, SCRIPT, WORKFLOW, WorkflowAsset};
+use viat_store::{AssetName, At, Hash, Op, Outcome, Precondition, Store, StoreError, Unit};
 
 use super::error::CliError;
 use super::output::Output;
-use super::script::{missing, newest_first, time};
-use super::{inputs, test};
+use super::script::{newest_first, time};
+use super::{inputs, missing, test, versions};
 use crate::wiring::Home;
 
 /// The largest file that is looked at; the language itself takes less, and says so with a place.
@@ -53,6 +54,33 @@ pub enum WorkflowCommand {
     /// Runs the draft and waits for its end: prints the outputs, exits 0 if the run succeeded, recovered or not.
     #[command(after_help = "Example:\n  viat workflow test recover --input '{}'\n  viat workflow test recover --input @input.json --timeout PT10S --json")]
     Test(test::TestArgs),
+    /// Makes a version the one that runs, endpoints and other workflows use.
+    #[command(after_help = "Example:\n  viat workflow publish recover\n  viat workflow publish recover --version 2")]
+    Publish {
+        /// Its name.
+        name: String,
+        /// A version other than the newest.
+        #[arg(long)]
+        version: Option<u64>,
+    },
+    /// Lists a workflow's versions, newest first.
+    #[command(after_help = "Example:\n  viat workflow versions recover")]
+    Versions {
+        /// Its name.
+        name: String,
+    },
+    /// Shows what changed between two versions.
+    #[command(after_help = "Example:\n  viat workflow diff recover\n  viat workflow diff recover --from 1 --to 3")]
+    Diff {
+        /// Its name.
+        name: String,
+        /// The older version; the one before `--to` if not given.
+        #[arg(long)]
+        from: Option<u64>,
+        /// The newer version; the newest if not given.
+        #[arg(long)]
+        to: Option<u64>,
+    },
     /// Deletes a workflow that nothing uses. Runs that used it keep their version.
     #[command(after_help = "Example:\n  viat workflow delete recover")]
     Delete {
@@ -68,6 +96,9 @@ pub fn run(command: &WorkflowCommand, home: &Home, output: &Output) -> Result<Ex
         WorkflowCommand::Validate { file } => validate(file, home, output)?,
         WorkflowCommand::List => list(home, output)?,
         WorkflowCommand::Show { name, version } => show(name, *version, home, output)?,
+        WorkflowCommand::Publish { name, version } => versions::publish(name, *version, home, output)?,
+        WorkflowCommand::Versions { name } => versions::versions(name, home, output)?,
+        WorkflowCommand::Diff { name, from, to } => versions::diff(name, *from, *to, home, output)?,
         WorkflowCommand::Delete { name } => delete(WORKFLOW, name, home, output)?,
         WorkflowCommand::Test(args) => return test::test(args, home, output),
     }
@@ -75,25 +106,33 @@ pub fn run(command: &WorkflowCommand, home: &Home, output: &Output) -> Result<Ex
 }
 
 fn create(name: &str, file: &Path, home: &Home, output: &Output) -> Result<(), CliError> {
-    inputs::name(WORKFLOW, name)?;
-    let (source, definition) = checked(file, home, output)?;
-    let refs = references(&definition);
-    let asset = WorkflowAsset { file: file.display().to_string(), source, definition };
-    let body = serde_json::to_vec(&asset).map_err(|error| CliError::usage(error.to_string()))?;
-    let hash = Hash::of(asset.source.as_bytes());
-    let op = Op::PutAsset { name: AssetName::new(WORKFLOW, name), body, hash, refs, at: inputs::now() };
-    let receipt = home.store.commit_blocking(Unit::from(op)).map_err(CliError::store)?;
-    let Some(Outcome::AssetPut { version, .. }) = receipt.outcomes.first() else {
-        return Err(CliError::usage("the store did not say which version it made"));
-    };
+    let (version, hash) = save(name, file, home, output)?;
     if output.json {
         return output.value(&json!({"name": name, "version": version, "hash": hash.to_string()}));
     }
     output.line(&format!("workflow {name} version {version}; try it: viat workflow test {name} --input '{{}}'"))
 }
 
+/// Checks a workflow and saves it as a new version.
+pub fn save(name: &str, file: &Path, home: &Home, output: &Output) -> Result<(u64, Hash), CliError> {
+    inputs::name(WORKFLOW, name)?;
+    let (source, definition) = checked(Some(name), file, home, output)?;
+    let refs = references(&definition);
+    // What the document names was there when it was checked; the store makes sure that it still is.
+    let guard = refs.iter().cloned().map(Precondition::AssetLive).collect();
+    let asset = WorkflowAsset { file: file.display().to_string(), source, definition };
+    let body = serde_json::to_vec(&asset).map_err(|error| CliError::usage(error.to_string()))?;
+    let hash = Hash::of(asset.source.as_bytes());
+    let op = Op::PutAsset { name: AssetName::new(WORKFLOW, name), body, hash, refs, at: inputs::now() };
+    let receipt = home.store.commit_blocking(Unit { guard, ops: vec![op] }).map_err(CliError::store)?;
+    match receipt.outcomes.first() {
+        Some(Outcome::AssetPut { version, .. }) => Ok((*version, hash)),
+        _ => Err(CliError::usage("the store did not say which version it made")),
+    }
+}
+
 fn validate(file: &Path, home: &Home, output: &Output) -> Result<(), CliError> {
-    let (_, definition) = checked(file, home, output)?;
+    let (_, definition) = checked(None, file, home, output)?;
     let entries: usize = definition.regions.iter().map(|region| region.nodes.len()).sum();
     if output.json {
         return output.value(&json!({"valid": true, "entries": entries}));
@@ -102,10 +141,10 @@ fn validate(file: &Path, home: &Home, output: &Output) -> Result<(), CliError> {
 }
 
 /// Reads and checks a document; warnings are shown, errors end the command.
-fn checked(file: &Path, home: &Home, output: &Output) -> Result<(String, Definition), CliError> {
+fn checked(name: Option<&str>, file: &Path, home: &Home, output: &Output) -> Result<(String, Definition), CliError> {
     let bytes = inputs::file(file, MAX_FILE)?;
     let shown = file.display().to_string();
-    let Compiled { definition, diagnostics, text } = compile(&shown, &bytes, &Stored::of(home)?);
+    let Compiled { definition, diagnostics, text } = compile_named(&shown, &bytes, name, &Stored::of(home)?);
     let style = if output.coloured { Style::Coloured } else { Style::Plain };
     let drawn = || render(&diagnostics, &text, style);
     match definition {
@@ -143,7 +182,8 @@ fn list(home: &Home, output: &Output) -> Result<(), CliError> {
 
 fn show(name: &str, version: Option<u64>, home: &Home, output: &Output) -> Result<(), CliError> {
     let at = version.map_or(At::Latest, At::Version);
-    let found = home.store.asset(&AssetName::new(WORKFLOW, name), at).map_err(CliError::store)?.ok_or_else(|| missing(home, WORKFLOW, name, version))?;
+    let found =
+        home.store.asset(&AssetName::new(WORKFLOW, name), at).map_err(CliError::store)?.ok_or_else(|| missing(home.store.as_ref(), WORKFLOW, name, version))?;
     let body: WorkflowAsset = serde_json::from_slice(&found.body).map_err(|error| CliError::usage(format!("workflow {name} cannot be read: {error}")))?;
     let scripts: Vec<String> = references(&body.definition).iter().filter(|used| used.kind == SCRIPT).map(|used| used.name.clone()).collect();
     if output.json {
@@ -162,11 +202,13 @@ fn show(name: &str, version: Option<u64>, home: &Home, output: &Output) -> Resul
 
 /// Deletes an asset, unless something that lives refers to it.
 pub fn delete(kind: &str, name: &str, home: &Home, output: &Output) -> Result<(), CliError> {
-    let op = Op::DeleteAsset { name: AssetName::new(kind, name), at: inputs::now() };
-    match home.store.commit_blocking(Unit::from(op)) {
+    let delete = |kind: &str| Op::DeleteAsset { name: AssetName::new(kind, name), at: inputs::now() };
+    let published = kind == WORKFLOW && assets::published(home.store.as_ref(), name, At::Latest).map_err(CliError::assets)?.is_some();
+    let ops: Vec<Op> = if published { vec![delete(kind), delete(PUBLISHED)] } else { vec![delete(kind)] };
+    match home.store.commit_blocking(Unit::from(ops)) {
         Ok(_) if output.json => output.value(&json!({"name": name, "deleted": true})),
         Ok(_) => output.line(&format!("{kind} {name} is deleted; runs that used it keep their version")),
-        Err(StoreError::Missing { .. }) => Err(missing(home, kind, name, None)),
+        Err(StoreError::Missing { .. }) => Err(missing(home.store.as_ref(), kind, name, None)),
         Err(StoreError::Referenced { by, .. }) => {
             let holders: Vec<String> = by.iter().map(ToString::to_string).collect();
             Err(CliError::refused(format!("{kind} {name} is used by {}", holders.join(", "))).help("delete those first, or save them without it"))
@@ -186,26 +228,50 @@ fn references(definition: &Definition) -> Vec<AssetName> {
     names.collect::<std::collections::BTreeSet<_>>().into_iter().collect()
 }
 
-/// The names that a document may use: those in the store.
-struct Stored {
+/// What a document may name: what is in the store.
+struct Stored<'a> {
+    store: &'a dyn Store,
     scripts: Vec<String>,
     workflows: Vec<String>,
+    others: Vec<AssetName>,
 }
 
-impl Stored {
-    fn of(home: &Home) -> Result<Stored, CliError> {
+impl<'a> Stored<'a> {
+    fn of(home: &'a Home) -> Result<Stored<'a>, CliError> {
         let all = home.store.assets(None, None).map_err(CliError::store)?;
         let of_kind = |kind: &str| all.iter().filter(|info| info.name.kind == kind).map(|info| info.name.name.clone()).collect();
-        Ok(Stored { scripts: of_kind(SCRIPT), workflows: of_kind(WORKFLOW) })
+        let (scripts, workflows) = (of_kind(SCRIPT), of_kind(WORKFLOW));
+        let others = all.iter().map(|info| info.name.clone()).filter(|name| ![SCRIPT, WORKFLOW, PUBLISHED].contains(&name.kind.as_str())).collect();
+        Ok(Stored { store: home.store.as_ref(), scripts, workflows, others })
+    }
+
+    /// The version of a workflow that a call would run: the published one, or the draft of one that never was.
+    fn definition(&self, workflow: &str) -> Option<Definition> {
+        let published = assets::published(self.store, workflow, At::Latest).ok()?;
+        let (_, body) = assets::workflow(self.store, workflow, published.map_or(At::Latest, At::Version)).ok()?;
+        Some(body.definition)
     }
 }
 
-impl Catalogue for Stored {
+impl Catalogue for Stored<'_> {
     fn script_names(&self) -> Vec<String> {
         self.scripts.clone()
     }
 
     fn workflow_names(&self) -> Vec<String> {
         self.workflows.clone()
+    }
+
+    fn other_kind(&self, name: &str) -> Option<String> {
+        self.others.iter().find(|other| other.name == name).map(|other| other.kind.clone())
+    }
+
+    fn calls_of(&self, workflow: &str) -> Vec<String> {
+        let called = self.definition(workflow).map(|definition| references(&definition)).unwrap_or_default();
+        called.into_iter().filter(|used| used.kind == WORKFLOW).map(|used| used.name).collect()
+    }
+
+    fn inputs_of(&self, workflow: &str) -> Option<Vec<InputDeclaration>> {
+        self.definition(workflow).map(|definition| definition.inputs)
     }
 }

@@ -1,11 +1,15 @@
 //! The kinds of entries: one file each, all keys of the specification's table known.
 
+mod call;
 mod choice;
 mod each;
-mod leaf;
+mod finish;
+mod later;
 mod parallel;
 mod script;
+mod wait;
 
+use super::fields::is_policy;
 use super::reader::{Later, Reader};
 use super::typed::Kind;
 use crate::diagnostic::Report;
@@ -35,18 +39,19 @@ pub fn is_entry_key(key: &str) -> bool {
 /// Reads what an entry is, its kind being known.
 pub fn read(reader: &mut Reader<'_, '_>, node: &Node, key: &Entry, id: &str) -> Kind {
     beside(reader, node, key, id);
+    inside(reader, node, key, id);
     let kind = match key.key.as_str() {
         "script" => return script::read(reader, node, key),
         "if" => return choice::read(reader, node, key),
         "set" => return Kind::Set(reader.template(&key.value)),
-        "parallel" => parallel::read(reader, key),
-        "loop" => each::read(reader, key),
-        "workflow" => leaf::workflow(reader, node, key),
-        "review" => leaf::review(reader, key),
-        "wait" => leaf::wait(reader, key),
-        "fail" => leaf::fail(reader, key),
-        "return" => Kind::Leaf(vec![reader.template_map(&key.value, "`return`")]),
-        _ => leaf::compensate(reader, key),
+        "parallel" => return parallel::read(reader, key),
+        "loop" => return each::read(reader, key),
+        "workflow" => return call::read(reader, node, key),
+        "wait" => return wait::read(reader, key),
+        "fail" => return finish::fail(reader, key),
+        "return" => return finish::give_back(reader, key),
+        "review" => later::review(reader, key),
+        _ => later::compensate(reader, key),
     };
     reader.later(&key.key, key.key_span, node.span);
     kind
@@ -62,7 +67,7 @@ fn beside(reader: &mut Reader<'_, '_>, node: &Node, key: &Entry, id: &str) {
         if name == "id" || name == kind || known.contains(&name) {
             continue;
         }
-        if matches!(name, "retry" | "on_error") {
+        if is_policy(name) {
             policy_elsewhere(reader, node, field, key, id);
         } else if matches!(name, "type" | "catch") {
             let help = if name == "catch" { "write `on_error: {catch: [...]}` on a script entry" } else { "the kind is a key of its own; there is no `type`" };
@@ -75,6 +80,13 @@ fn beside(reader: &mut Reader<'_, '_>, node: &Node, key: &Entry, id: &str) {
             let all: Vec<&str> = ["id", kind].into_iter().chain(known.iter().copied()).collect();
             reader.unknown_key(field, &an_entry(kind), &all);
         }
+    }
+}
+
+/// Refuses `retry` and `on_error` inside the map of a kind, where they are as little at home as beside it.
+fn inside(reader: &mut Reader<'_, '_>, node: &Node, key: &Entry, id: &str) {
+    if let (Value::Map(fields), "parallel" | "loop" | "review" | "wait" | "fail") = (&key.value.value, key.key.as_str()) {
+        fields.iter().filter(|field| is_policy(&field.key)).for_each(|field| policy_elsewhere(reader, node, field, key, id));
     }
 }
 
@@ -119,6 +131,8 @@ fn scripts_inside(node: &Node, found: &mut Vec<String>) {
 pub fn report_later(report: &mut Report<'_>, later: Vec<Later>) {
     let clean: Vec<Later> = later.into_iter().filter(|one| !report.has_error_in(&one.entry)).collect();
     for one in clean {
-        report.error("not-yet", one.key, format!("`{}` is not available in this version yet", one.what));
+        report
+            .error("not-yet", one.key, format!("`{}` is not available in this version yet", one.what))
+            .help("it needs the ledger of effects and reviews, which this version does not keep");
     }
 }

@@ -66,12 +66,12 @@ impl Checker<'_, '_, '_> {
             Some("output") if has.output => {}
             Some("_error") if has.error => {}
             Some("_errors") if has.errors => {}
-            Some("output") => {
-                let message = format!("`{output}`: a `parallel` entry has no value of its own");
+            _ if !has.output => {
+                let asked = first.map_or_else(|| used.shown(), |key| used.with(&format!("{root}.{}", crate::yaml::shortened(key))));
                 self.report
-                    .error("no-value", used.span, message)
+                    .error("no-value", used.span, format!("`{asked}`: a `parallel` entry has no value of its own"))
                     .label(span, "the parallel")
-                    .help("use the entries of its branches, which are visible after it");
+                    .help("a parallel has no own value; its entries are visible after it: use one of them");
             }
             Some("_error") => {
                 let (message, help) = match (has.script, has.caught) {
@@ -82,6 +82,9 @@ impl Checker<'_, '_, '_> {
                     (true, false) => {
                         (format!("`{}._error` exists only if `{root}` has `on_error: continue`", used.shown()), format!("add `on_error: continue` to `{root}`"))
                     }
+                    (false, _) if has.errors => {
+                        (format!("`{}._error`: a loop lists its failed iterations", used.shown()), format!("write `{}`", used.with(&format!("{root}._errors"))))
+                    }
                     (false, _) => (
                         format!("`{}._error`: only a script entry with `on_error: continue` has an error", used.shown()),
                         format!("what it came to is `{output}`"),
@@ -91,7 +94,8 @@ impl Checker<'_, '_, '_> {
             }
             Some(other) => {
                 let message = format!("an entry has `output`, and `{}` has no `{}`", used.shown(), crate::yaml::shortened(other));
-                let help = match suggest::nearest(other, ["output", "_error"]) {
+                let known = if has.errors { ["output", "_errors"] } else { ["output", "_error"] };
+                let help = match suggest::nearest(other, known) {
                     _ if other == "_errors" => "only a loop has `_errors`".to_owned(),
                     Some(key) => format!("did you mean `{}`?", used.with(&format!("{root}.{key}"))),
                     None => format!("did you mean `{output}.{other}`?"),
@@ -127,6 +131,7 @@ impl Checker<'_, '_, '_> {
         } else if let Some(place) = self.places.get(name).cloned() {
             let common = place.containers.iter().zip(&self.containers).take_while(|(theirs, ours)| theirs == ours).count();
             match place.containers.get(common) {
+                Some(container) if container.branch == "steps" => self.in_loop(used, container.owner, place.span),
                 Some(container) => {
                     let message = format!("`{shown}` is not certain to have run here: it is local to {}", container.shown());
                     let help = match container.branch {
@@ -145,6 +150,25 @@ impl Checker<'_, '_, '_> {
         } else {
             self.unknown(used);
         }
+    }
+
+    /// An entry of a loop's body, used outside it.
+    fn in_loop(&mut self, used: &Use, owner: &str, span: Span) {
+        let shown = used.shown();
+        let (message, help) = if self.visible.contains_key(owner) {
+            (
+                format!("`{shown}` is local to the loop `{owner}`, which is over here: an entry of a loop exists only within its iteration"),
+                format!("`{}` lists the value of each iteration", used.with(&format!("{owner}.output"))),
+            )
+        } else if self.running.contains(&owner) {
+            (
+                format!("`{shown}` is local to the loop `{owner}`: it is not visible to the loop's own keys"),
+                format!("they see what is before the loop; a `while` sees `{}`, too", used.with("iteration.index")),
+            )
+        } else {
+            (format!("`{shown}` is not certain to have run here: it is local to the loop `{owner}`"), "an entry sees only those before it".to_owned())
+        };
+        self.report.error("out-of-scope", used.span, message).label(span, "it stands here").help(help);
     }
 
     fn unknown(&mut self, used: &Use) {

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use places::{Container, Place};
 
-use super::typed::{Document, Entry, Filled, Kind, OnError, Script};
+use super::typed::{Document, Entry, Filled, Kind, Loop, OnError, Parallel, Script, Source, Wait};
 use crate::diagnostic::{Report, Span};
 
 /// What a visible name is.
@@ -102,8 +102,11 @@ impl<'d> Checker<'_, '_, 'd> {
         let owner = entry.id.as_str();
         match &entry.kind {
             Kind::Script(script) => self.script(entry, script),
-            Kind::Set(filled) => self.filled(filled),
-            Kind::Leaf(templates) => templates.iter().for_each(|filled| self.filled(filled)),
+            Kind::Set(filled) | Kind::Return(filled) => self.filled(filled),
+            Kind::Call(call) => self.filled(&call.args),
+            Kind::Wait(Wait::For(filled, _) | Wait::Until(filled) | Wait::Event { name: filled, .. }) => self.filled(filled),
+            Kind::Fail(fail) => [&fail.code, &fail.message].into_iter().chain(&fail.extra).for_each(|filled| self.filled(filled)),
+            Kind::Later(templates) => templates.iter().for_each(|filled| self.filled(filled)),
             Kind::If(choice) => {
                 self.filled(&choice.condition);
                 self.local(Container { owner, branch: "then", name: "" }, &choice.then);
@@ -111,35 +114,46 @@ impl<'d> Checker<'_, '_, 'd> {
                     self.local(Container { owner, branch: "else", name: "" }, entries);
                 }
             }
-            Kind::Loop(each) => {
-                each.over.iter().for_each(|filled| self.filled(filled));
-                self.loops += 1;
-                let shadowed = each.variable.as_deref().map(|name| (name, self.visible.insert(name, Visible::Variable)));
-                each.condition.iter().for_each(|filled| self.filled(filled));
-                self.local(Container { owner, branch: "steps", name: "" }, &each.steps);
-                if let Some((name, before)) = shadowed {
-                    match before {
-                        Some(before) => self.visible.insert(name, before),
-                        None => self.visible.remove(name),
-                    };
-                }
-                self.loops -= 1;
-            }
-            Kind::Parallel(branches) => {
-                let mut made = Vec::new();
-                for branch in branches {
-                    self.containers.push(Container { owner, branch: "branches", name: &branch.name });
-                    let names = self.entries(&branch.steps);
-                    self.containers.pop();
-                    // Siblings do not see each other; after the parallel all of them are visible.
-                    made.extend(names.into_iter().filter_map(|name| self.visible.remove(name).map(|visible| (name, visible))));
-                }
-                self.visible.extend(made.iter().copied());
-                return made.into_iter().map(|(name, _)| name).collect();
-            }
+            Kind::Loop(each) => self.each(owner, each),
+            Kind::Parallel(parallel) => return self.parallel(owner, parallel),
             Kind::Broken => {}
         }
         Vec::new()
+    }
+
+    fn each(&mut self, owner: &'d str, each: &'d Loop) {
+        if let Source::Over { list, .. } = &each.source {
+            self.filled(list);
+        }
+        self.loops += 1;
+        match &each.source {
+            Source::Over { variable, .. } => {
+                let shadowed = self.visible.insert(variable, Visible::Variable);
+                self.local(Container { owner, branch: "steps", name: "" }, &each.steps);
+                match shadowed {
+                    Some(before) => self.visible.insert(variable, before),
+                    None => self.visible.remove(variable.as_str()),
+                };
+            }
+            Source::While(condition) => {
+                self.filled(condition);
+                self.local(Container { owner, branch: "steps", name: "" }, &each.steps);
+            }
+        }
+        self.loops -= 1;
+    }
+
+    /// Siblings do not see each other; after the parallel all of their entries are visible: they are given back.
+    fn parallel(&mut self, owner: &'d str, parallel: &'d Parallel) -> Vec<&'d str> {
+        let mut made = Vec::new();
+        for branch in &parallel.branches {
+            self.containers.push(Container { owner, branch: "branches", name: &branch.name });
+            let names = self.entries(&branch.steps);
+            self.containers.pop();
+            made.extend(names.into_iter().filter_map(|name| self.visible.remove(name).map(|visible| (name, visible))));
+        }
+        self.visible.extend(made.iter().copied());
+        made.into_iter().map(|(name, _)| name).collect()
     }
 
     fn script(&mut self, entry: &'d Entry, script: &'d Script) {
@@ -176,6 +190,6 @@ fn has(kind: &Kind) -> Has {
         Kind::Parallel(_) => Has::default(),
         Kind::Loop(_) => Has { errors: true, ..value },
         Kind::Broken => Has { anything: true, ..value },
-        Kind::If(_) | Kind::Set(_) | Kind::Leaf(_) => value,
+        Kind::If(_) | Kind::Set(_) | Kind::Call(_) | Kind::Wait(_) | Kind::Fail(_) | Kind::Return(_) | Kind::Later(_) => value,
     }
 }

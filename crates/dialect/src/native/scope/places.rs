@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::super::typed::{Entry, Kind, OnError};
+use super::super::typed::{Entry, Kind, OnError, Source};
 use crate::diagnostic::Span;
 
 /// A list of entries inside another entry.
@@ -56,10 +56,10 @@ pub fn collect<'d>(
                 inside("then", "", &choice.then, variables);
                 inside("else", "", choice.otherwise.as_deref().unwrap_or(&[]), variables);
             }
-            Kind::Parallel(branches) => branches.iter().for_each(|branch| inside("branches", &branch.name, &branch.steps, variables)),
+            Kind::Parallel(parallel) => parallel.branches.iter().for_each(|branch| inside("branches", &branch.name, &branch.steps, variables)),
             Kind::Loop(each) => {
-                if let Some(name) = &each.variable {
-                    variables.entry(name).or_insert(owner);
+                if let Source::Over { variable, .. } = &each.source {
+                    variables.entry(variable).or_insert(owner);
                 }
                 inside("steps", "", &each.steps, variables);
             }
@@ -68,7 +68,7 @@ pub fn collect<'d>(
                     inside("catch", "", entries, variables);
                 }
             }
-            Kind::Set(_) | Kind::Leaf(_) | Kind::Broken => {}
+            Kind::Set(_) | Kind::Call(_) | Kind::Wait(_) | Kind::Fail(_) | Kind::Return(_) | Kind::Later(_) | Kind::Broken => {}
         }
     }
 }

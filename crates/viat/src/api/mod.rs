@@ -1,0 +1,110 @@
+//! The server: one router, served on a TCP port for programs and on a socket in the home for the command line.
+
+mod guard;
+mod problem;
+mod runs;
+
+use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::http::StatusCode;
+use axum::routing::{get, post};
+use tokio::net::{TcpListener, UnixListener};
+use tokio::signal::unix::{SignalKind, signal};
+use viat_runner::driver::Driver;
+use viat_store::Store;
+
+use crate::cli::error::CliError;
+use crate::cli::output::Output;
+use crate::socket;
+use crate::wiring::{Home, Mode};
+
+/// How long attempts may finish when the server is told to end.
+const DRAIN: Duration = Duration::from_secs(10);
+/// The largest request body, in bytes.
+const MAX_BODY: usize = 64 << 20;
+
+/// What handlers need.
+#[derive(Clone)]
+pub struct Engine {
+    /// Where everything is remembered.
+    pub store: Arc<dyn Store>,
+    /// What runs it.
+    pub driver: Arc<Driver>,
+}
+
+/// Serves a home until it is told to end.
+pub fn serve(home: &Home, address: SocketAddr, output: &Output) -> Result<(), CliError> {
+    if !address.ip().is_loopback() {
+        return Err(CliError::usage(format!("{} is not a loopback address", address.ip()))
+            .help("anything else needs access tokens, which this version does not have yet: use 127.0.0.1 and a proxy that authenticates"));
+    }
+    let _lock = socket::lock(&home.folder)?;
+    let driver = Arc::new(home.engine(Mode { background: true, ..Mode::default() })?);
+    driver.recover().map_err(CliError::driver)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .map_err(|error| CliError::failed(format!("the server's threads cannot be started: {error}")))?;
+    let engine = Engine { store: Arc::clone(&home.store), driver: Arc::clone(&driver) };
+    let served = runtime.block_on(listen(&home.folder, address, engine, output));
+    driver.shut_down(DRAIN);
+    socket::remove(&home.folder);
+    served
+}
+
+async fn listen(home: &Path, address: SocketAddr, engine: Engine, output: &Output) -> Result<(), CliError> {
+    let tcp = TcpListener::bind(address)
+        .await
+        .map_err(|error| CliError::failed(format!("{address} cannot be listened on: {error}")).help("another program has the port: choose one with --port"))?;
+    let shown = tcp.local_addr().map_err(|error| CliError::failed(error.to_string()))?;
+    let unix = bind_unix(home)?;
+    output.note(&format!("viat serves {} on http://{shown}", home.display()));
+    let ended = async || {
+        let (Ok(mut term), Ok(mut int)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) else { return };
+        tokio::select! {
+            _ = term.recv() => (),
+            _ = int.recv() => (),
+        }
+    };
+    let over_tcp = axum::serve(tcp, router(engine.clone()).layer(axum::middleware::from_fn(guard::same_origin))).with_graceful_shutdown(ended());
+    let over_unix = axum::serve(unix, router(engine)).with_graceful_shutdown(ended());
+    let (tcp, unix) = tokio::join!(over_tcp, over_unix);
+    tcp.and(unix).map_err(|error| CliError::failed(format!("the server failed: {error}")))?;
+    output.note("the server has been told to end; attempts that run may finish within 10 s");
+    Ok(())
+}
+
+fn bind_unix(home: &Path) -> Result<UnixListener, CliError> {
+    let cannot = |error: std::io::Error| CliError::failed(format!("the socket in {} cannot be made: {error}", home.display()));
+    let (_folder, path) = socket::path(home).map_err(cannot)?;
+    socket::remove(home);
+    let listener = UnixListener::bind(&path).map_err(cannot)?;
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).map_err(cannot)?;
+    Ok(listener)
+}
+
+fn router(engine: Engine) -> Router {
+    Router::new()
+        .route("/healthz", get(|| async { "ok\n" }))
+        .route("/readyz", get(ready))
+        .route("/api/v1/runs", post(runs::start))
+        .route("/api/v1/runs/{run}", get(runs::show))
+        .route("/api/v1/runs/{run}/cancel", post(runs::cancel))
+        .route("/api/v1/runs/{run}/events", post(runs::event))
+        .fallback(problem::no_such_path)
+        .layer(axum::extract::DefaultBodyLimit::max(MAX_BODY))
+        .with_state(engine)
+}
+
+async fn ready(axum::extract::State(engine): axum::extract::State<Engine>) -> (StatusCode, &'static str) {
+    match tokio::task::spawn_blocking(move || engine.store.revision()).await {
+        Ok(Ok(_)) => (StatusCode::OK, "ready\n"),
+        _ => (StatusCode::SERVICE_UNAVAILABLE, "the store does not answer\n"),
+    }
+}

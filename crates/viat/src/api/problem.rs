@@ -1,0 +1,54 @@
+//! Errors as RFC 9457 problem documents.
+
+use axum::Json;
+use axum::extract::rejection::JsonRejection;
+use axum::http::{StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
+use serde_json::json;
+
+use crate::cli::error::CliError;
+
+/// A request that could not be done, and why.
+pub struct Problem {
+    status: StatusCode,
+    detail: String,
+    help: Option<String>,
+}
+
+impl Problem {
+    /// A problem with this status.
+    pub fn new(status: StatusCode, detail: impl Into<String>) -> Problem {
+        Problem { status, detail: detail.into(), help: None }
+    }
+}
+
+impl From<CliError> for Problem {
+    fn from(error: CliError) -> Problem {
+        let status = match error.code() {
+            2 => StatusCode::UNPROCESSABLE_ENTITY,
+            3 if error.is_missing() => StatusCode::NOT_FOUND,
+            3 => StatusCode::CONFLICT,
+            _ => StatusCode::SERVICE_UNAVAILABLE,
+        };
+        Problem { status, detail: error.message().to_owned(), help: error.help_text().map(str::to_owned) }
+    }
+}
+
+impl From<JsonRejection> for Problem {
+    fn from(rejection: JsonRejection) -> Problem {
+        Problem::new(rejection.status(), rejection.body_text())
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let title = self.status.canonical_reason().unwrap_or("problem");
+        let body = json!({"type": "about:blank", "title": title, "status": self.status.as_u16(), "detail": self.detail, "help": self.help});
+        (self.status, [(header::CONTENT_TYPE, "application/problem+json")], Json(body)).into_response()
+    }
+}
+
+/// Nothing is served there.
+pub async fn no_such_path(uri: Uri) -> Problem {
+    Problem::new(StatusCode::NOT_FOUND, format!("there is nothing at {}", uri.path()))
+}

@@ -1,0 +1,146 @@
+//! `viat apply`: makes the home's scripts and workflows those of a project folder.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Args;
+use serde::Serialize;
+use viat_runner::assets::{SCRIPT, WORKFLOW};
+use viat_store::{AssetName, At, Hash};
+
+use super::error::CliError;
+use super::output::Output;
+use super::{inputs, script, versions, workflow};
+use crate::wiring::Home;
+
+/// The largest file of a project.
+const MAX_FILE: u64 = 1 << 20;
+
+/// What `apply` takes.
+#[derive(Args)]
+pub struct ApplyArgs {
+    /// The project folder: scripts/*.py and workflows/*.yaml (or .yml, .json).
+    #[arg(default_value = ".")]
+    dir: PathBuf,
+    /// Say what would be done, and do nothing.
+    #[arg(long)]
+    dry_run: bool,
+    /// Publish every workflow that is created or updated.
+    #[arg(long)]
+    publish: bool,
+}
+
+/// One thing to do.
+#[derive(Clone, Debug, Serialize)]
+struct Step {
+    kind: &'static str,
+    name: String,
+    action: Action,
+    #[serde(skip)]
+    file: PathBuf,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Action {
+    Create,
+    Update,
+    Unchanged,
+}
+
+/// Does it: scripts first, then workflows, those that are called before those that call them.
+pub fn run(args: &ApplyArgs, home: &Home, output: &Output) -> Result<ExitCode, CliError> {
+    let plan = plan(&args.dir, home)?;
+    if !args.dry_run {
+        carry_out(&plan, args.publish, home, output)?;
+    }
+    if output.json {
+        output.value(&plan)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    for step in &plan {
+        let action = match step.action {
+            Action::Create => "create",
+            Action::Update => "update",
+            Action::Unchanged => "unchanged",
+        };
+        output.line(&format!("{action:<9} {} {}", step.kind, step.name))?;
+    }
+    if args.dry_run {
+        output.note("nothing was changed (--dry-run)");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Makes the home's assets those of the folder.
+pub fn apply(dir: &Path, home: &Home, output: &Output) -> Result<(), CliError> {
+    carry_out(&plan(dir, home)?, false, home, output)
+}
+
+fn plan(dir: &Path, home: &Home) -> Result<Vec<Step>, CliError> {
+    let scripts = found(&dir.join("scripts"), &["py"])?;
+    let workflows = found(&dir.join("workflows"), &["yaml", "yml", "json"])?;
+    if scripts.is_empty() && workflows.is_empty() {
+        return Err(CliError::usage(format!("{} has no scripts/*.py and no workflows/*.yaml", dir.display())).help("`viat init` makes a project folder"));
+    }
+    let scripts = scripts.into_iter().map(|file| step(SCRIPT, file, home));
+    let workflows = workflows.into_iter().map(|file| step(WORKFLOW, file, home));
+    scripts.chain(workflows).collect()
+}
+
+fn found(folder: &Path, endings: &[&str]) -> Result<Vec<PathBuf>, CliError> {
+    let cannot = |error: std::io::Error| CliError::usage(format!("{} cannot be read: {error}", folder.display()));
+    if !folder.exists() {
+        return Ok(Vec::new());
+    }
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(cannot)? {
+        let path = entry.map_err(cannot)?.path();
+        if path.extension().and_then(|ending| ending.to_str()).is_some_and(|ending| endings.contains(&ending)) {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+fn step(kind: &'static str, file: PathBuf, home: &Home) -> Result<Step, CliError> {
+    let name = file.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default().to_owned();
+    inputs::name(kind, &name)?;
+    let hash = Hash::of(&inputs::file(&file, MAX_FILE)?);
+    let stored = home.store.asset(&AssetName::new(kind, name.as_str()), At::Latest).map_err(CliError::store)?;
+    let action = match stored {
+        None => Action::Create,
+        Some(asset) if asset.info.hash == hash => Action::Unchanged,
+        Some(_) => Action::Update,
+    };
+    Ok(Step { kind, name, action, file })
+}
+
+fn carry_out(plan: &[Step], publish: bool, home: &Home, output: &Output) -> Result<(), CliError> {
+    let open: Vec<&Step> = plan.iter().filter(|step| step.action != Action::Unchanged).collect();
+    for step in open.iter().filter(|step| step.kind == SCRIPT) {
+        script::save(&step.name, &step.file, home)?;
+    }
+    // A workflow that calls another one of the project can be saved only after it: go round as long as that helps.
+    let mut left: Vec<&Step> = open.into_iter().filter(|step| step.kind == WORKFLOW).collect();
+    while !left.is_empty() {
+        let mut refused = Vec::new();
+        let mut first_error = None;
+        for step in &left {
+            match workflow::save(&step.name, &step.file, home, output) {
+                Ok(_) if publish => versions::set_published(&step.name, None, home).map(|_| ())?,
+                Ok(_) => {}
+                Err(error) => {
+                    first_error.get_or_insert(error);
+                    refused.push(*step);
+                }
+            }
+        }
+        match first_error {
+            Some(error) if refused.len() == left.len() => return Err(error),
+            _ => left = refused,
+        }
+    }
+    Ok(())
+}

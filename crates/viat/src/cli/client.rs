@@ -1,0 +1,76 @@
+//! Requests to the server of a home, over the socket that lies in it.
+
+use std::path::Path;
+
+use http_body_util::{BodyExt, Full};
+use hyper::body::Bytes;
+use hyper::{Method, Request};
+use hyper_util::rt::TokioIo;
+use serde::Serialize;
+use serde_json::Value;
+use tokio::net::UnixStream;
+
+use super::error::CliError;
+use crate::socket;
+
+/// A connection to a running server.
+pub struct Client {
+    runtime: tokio::runtime::Runtime,
+    stream: UnixStream,
+}
+
+impl Client {
+    /// Connects to the server of a home; `None` if none is running there.
+    pub fn find(home: &Path) -> Result<Option<Client>, CliError> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| CliError::failed(format!("no event loop for the request: {error}")))?;
+        let Ok((_folder, path)) = socket::path(home) else { return Ok(None) };
+        // No socket, or one that nobody listens on any more: there is no server.
+        match runtime.block_on(UnixStream::connect(&path)) {
+            Ok(stream) => Ok(Some(Client { runtime, stream })),
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// Posts a body and gives the answer's.
+    pub fn post(self, path: &str, body: &impl Serialize) -> Result<Value, CliError> {
+        let body = serde_json::to_vec(body).map_err(|error| CliError::usage(error.to_string()))?;
+        let Client { runtime, stream } = self;
+        let (status, answer) =
+            runtime.block_on(exchange(stream, path, body)).map_err(|error| CliError::failed(format!("the server does not answer: {error}")))?;
+        let value: Value = serde_json::from_slice(&answer).unwrap_or(Value::Null);
+        if (200..300).contains(&status) {
+            return Ok(value);
+        }
+        let text = |key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
+        let detail = text("detail").unwrap_or_else(|| format!("the server answered {status}"));
+        let error = match status {
+            400..=403 | 411..=499 => CliError::usage(detail),
+            404..=410 => CliError::refused(detail),
+            _ => CliError::failed(detail),
+        };
+        Err(match text("help") {
+            Some(help) => error.help(help),
+            None => error,
+        })
+    }
+}
+
+async fn exchange(stream: UnixStream, path: &str, body: Vec<u8>) -> Result<(u16, Bytes), Box<dyn std::error::Error + Send + Sync>> {
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
+    let driven = tokio::spawn(connection);
+    let request = Request::builder()
+        .method(Method::POST)
+        .uri(path)
+        .header("host", "localhost")
+        .header("content-type", "application/json")
+        .body(Full::new(Bytes::from(body)))?;
+    let response = sender.send_request(request).await?;
+    let status = response.status().as_u16();
+    let body = response.into_body().collect().await?.to_bytes();
+    drop(sender);
+    let _ = driven.await;
+    Ok((status, body))
+}

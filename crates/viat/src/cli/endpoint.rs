@@ -1,0 +1,138 @@
+//! `viat endpoint`: create, list, delete. A bound workflow cannot be deleted.
+
+use std::process::ExitCode;
+
+use clap::{Subcommand, ValueEnum};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use viat_runner::assets::{self, WORKFLOW};
+use viat_store::{AssetName, At, Hash, Op, Precondition, StoreError, Unit};
+
+use super::error::CliError;
+use super::output::Output;
+use super::script::time;
+use super::{inputs, missing};
+use crate::wiring::Home;
+
+/// The kind under which endpoints are stored.
+const ENDPOINT: &str = "endpoint";
+
+/// What can be done with endpoints.
+#[derive(Subcommand)]
+pub enum EndpointCommand {
+    /// Binds a route to a published workflow. The server does not serve endpoints yet.
+    #[command(after_help = "Example:\n  viat endpoint create /orders --workflow order --mode async")]
+    Create {
+        /// The route, below /e.
+        path: String,
+        /// The workflow's name.
+        #[arg(long)]
+        workflow: String,
+        /// Whether a request waits for the run's end.
+        #[arg(long, value_enum, default_value_t = Mode::Sync)]
+        mode: Mode,
+    },
+    /// Lists endpoints.
+    #[command(after_help = "Example:\n  viat endpoint list --json")]
+    List,
+    /// Deletes an endpoint.
+    #[command(after_help = "Example:\n  viat endpoint delete /orders")]
+    Delete {
+        /// The route.
+        path: String,
+    },
+}
+
+/// Whether a request waits for the run's end.
+#[derive(Clone, Copy, Debug, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    /// It does, and the answer is the run's output.
+    Sync,
+    /// It does not, and the answer is the run's id.
+    Async,
+}
+
+/// The stored body of an endpoint.
+#[derive(Serialize, Deserialize)]
+struct EndpointAsset {
+    workflow: String,
+    mode: Mode,
+}
+
+/// Does what the command says.
+pub fn run(command: &EndpointCommand, home: &Home, output: &Output) -> Result<ExitCode, CliError> {
+    match command {
+        EndpointCommand::Create { path, workflow, mode } => create(path, workflow, *mode, home, output)?,
+        EndpointCommand::List => list(home, output)?,
+        EndpointCommand::Delete { path } => delete(path, home, output)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn create(path: &str, workflow: &str, mode: Mode, home: &Home, output: &Output) -> Result<(), CliError> {
+    check(path)?;
+    let bound = AssetName::new(WORKFLOW, workflow);
+    if home.store.asset(&bound, At::Latest).map_err(CliError::store)?.is_none() {
+        return Err(missing(home.store.as_ref(), WORKFLOW, workflow, None));
+    }
+    if assets::published(home.store.as_ref(), workflow, At::Latest).map_err(CliError::assets)?.is_none() {
+        return Err(CliError::refused(format!("workflow {workflow} was never published")).help(format!("publish it first: viat workflow publish {workflow}")));
+    }
+    let body = serde_json::to_vec(&EndpointAsset { workflow: workflow.to_owned(), mode }).map_err(|error| CliError::usage(error.to_string()))?;
+    let name = AssetName::new(ENDPOINT, path);
+    let put = Op::PutAsset { name: name.clone(), hash: Hash::of(&body), body, refs: vec![bound.clone()], at: inputs::now() };
+    let unit = Unit::from(put).guarded(Precondition::AssetLive(bound)).guarded(Precondition::AssetAbsent(name));
+    home.store.commit_blocking(unit).map_err(CliError::store)?;
+    if output.json {
+        return output.value(&json!({"path": path, "workflow": workflow, "mode": mode}));
+    }
+    output.line(&format!("endpoint {path} runs workflow {workflow}"))
+}
+
+fn list(home: &Home, output: &Output) -> Result<(), CliError> {
+    let mut found = home.store.assets(Some(ENDPOINT), None).map_err(CliError::store)?;
+    super::script::newest_first(&mut found);
+    let mut rows = Vec::new();
+    for info in &found {
+        let asset = home.store.asset(&info.name, At::Version(info.version)).map_err(CliError::store)?;
+        let body = asset.and_then(|asset| serde_json::from_slice::<EndpointAsset>(&asset.body).ok());
+        let body = body.ok_or_else(|| CliError::failed(format!("endpoint {} cannot be read", info.name.name)))?;
+        rows.push((info, body));
+    }
+    if output.json {
+        let rows: Vec<_> =
+            rows.iter().map(|(info, body)| json!({"path": info.name.name, "workflow": body.workflow, "mode": body.mode, "created_at": time(info)})).collect();
+        return output.value(&rows);
+    }
+    let rows: Vec<Vec<String>> = rows
+        .iter()
+        .map(|(info, body)| {
+            vec![info.name.name.clone(), body.workflow.clone(), if matches!(body.mode, Mode::Sync) { "sync" } else { "async" }.to_owned(), time(info)]
+        })
+        .collect();
+    output.table(&["ENDPOINT", "WORKFLOW", "MODE", "CREATED"], &rows, "no endpoints")
+}
+
+fn delete(path: &str, home: &Home, output: &Output) -> Result<(), CliError> {
+    let op = Op::DeleteAsset { name: AssetName::new(ENDPOINT, path), at: inputs::now() };
+    match home.store.commit_blocking(Unit::from(op)) {
+        Ok(_) if output.json => output.value(&json!({"path": path, "deleted": true})),
+        Ok(_) => output.line(&format!("endpoint {path} is deleted")),
+        Err(StoreError::Missing { .. }) => Err(missing(home.store.as_ref(), ENDPOINT, path, None)),
+        Err(error) => Err(CliError::store(error)),
+    }
+}
+
+fn check(path: &str) -> Result<(), CliError> {
+    let segments = path.strip_prefix('/').map(|rest| rest.split('/'));
+    let good = |segment: &str| {
+        !segment.is_empty() && segment != "." && segment != ".." && segment.chars().all(|each| each.is_ascii_alphanumeric() || "-_.~".contains(each))
+    };
+    let fits = segments.is_some_and(|mut segments| segments.all(good)) && path.len() <= 256;
+    if fits {
+        return Ok(());
+    }
+    Err(CliError::usage(format!("{path:?} cannot be a route"))
+        .help("write it like /orders or /orders/new: letters, digits and - _ . ~ between slashes, at most 256 in all"))
+}

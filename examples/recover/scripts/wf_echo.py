@@ -1,0 +1,2 @@
+def main(value):
+    return value
