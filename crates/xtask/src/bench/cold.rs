@@ -1,0 +1,71 @@
+//! How long the binary takes from nothing: its version, and a whole workflow with a refusal and its recovery.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+use super::samples::{Spread, spread};
+use crate::shell::Done;
+
+const FAIL: &str = "from viat import ViatError\n\ndef main():\n    raise ViatError(status=409, code=\"fixture_conflict\", message=\"fixture refusal\")\n";
+const ECHO: &str = "def main(value):\n    return value\n";
+const WORKFLOW: &str = "inputs: {}
+steps:
+  - id: request
+    script: wf_fail
+    on_error:
+      catch:
+        - id: recovery
+          script: wf_echo
+          args:
+            value:
+              recovered: true
+              code: $_error.code
+outputs:
+  result: $request.output
+";
+
+/// Processes from their start to their end.
+#[derive(Clone, Debug, Serialize)]
+pub struct Cold {
+    /// `viat --version`.
+    pub version: Spread,
+    /// `viat workflow test recover --input '{}'`, each with new workers.
+    pub test: Spread,
+}
+
+/// Starts the binary again and again.
+pub fn starts(viat: &Path, dir: &Path, count: usize) -> Done<Cold> {
+    let lab = Shelf { viat: viat.to_path_buf(), folder: dir.join("cold") };
+    std::fs::create_dir_all(&lab.folder)?;
+    for (name, text) in [("wf_fail", FAIL), ("wf_echo", ECHO)] {
+        std::fs::write(lab.folder.join(format!("{name}.py")), text)?;
+        lab.run(&["script", "create", "--name", name, "--language", "python", "--file", &format!("{name}.py")])?;
+    }
+    std::fs::write(lab.folder.join("recover.yaml"), WORKFLOW)?;
+    lab.run(&["workflow", "create", "recover", "--file", "recover.yaml"])?;
+    let (mut version, mut test) = (Vec::new(), Vec::new());
+    for _ in 0..count {
+        version.push(lab.run(&["--version"])?);
+        test.push(lab.run(&["workflow", "test", "recover", "--input", "{}"])?);
+    }
+    Ok(Cold { version: spread(version), test: spread(test) })
+}
+
+struct Shelf {
+    viat: PathBuf,
+    folder: PathBuf,
+}
+
+impl Shelf {
+    fn run(&self, args: &[&str]) -> Done<Duration> {
+        let mut command = Command::new(&self.viat);
+        command.args(args).current_dir(&self.folder).env("VIAT_HOME", self.folder.join("home")).stdin(Stdio::null());
+        let start = Instant::now();
+        let ended = command.output()?;
+        let took = start.elapsed();
+        if ended.status.success() { Ok(took) } else { Err(format!("viat {}: {}", args.join(" "), String::from_utf8_lossy(&ended.stderr)).into()) }
+    }
+}

@@ -1,0 +1,35 @@
+//! `cargo xtask setup`: what the tests need besides Rust.
+
+use std::path::PathBuf;
+
+use crate::output;
+use crate::shell::{self, Done, command};
+
+/// Where the virtual environment of the tests is.
+fn folder() -> PathBuf {
+    crate::root().join("target/venv")
+}
+
+/// The Python of the tests, if it is there and has pytest.
+pub fn python() -> Option<PathBuf> {
+    let python = folder().join("bin/python");
+    shell::succeeds(&mut command(&python, &["-c", "import pytest"])).then_some(python)
+}
+
+/// Checks python3 and makes the virtual environment; what is there already stays.
+pub fn run() -> Done {
+    if !shell::succeeds(&mut command("python3", &["-c", "import sys; sys.exit(sys.version_info < (3, 9))"])) {
+        return Err("python3, 3.9 or newer, is needed: the scripts of workflows run in it (Debian: apt-get install python3 python3-venv)".into());
+    }
+    if python().is_some() {
+        output::note("target/venv is ready");
+        return Ok(());
+    }
+    let venv = folder();
+    let made = shell::run(command("python3", &["-m", "venv", "--clear"]).arg(&venv));
+    made.map_err(|error| format!("{error}\nthe module venv is needed (Debian: apt-get install python3-venv)"))?;
+    let installed = shell::run(&mut command(venv.join("bin/python"), &["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "pytest"]));
+    installed.map_err(|error| format!("{error}\npytest could not be installed: without a network, put it into target/venv by hand"))?;
+    output::note("target/venv is ready");
+    Ok(())
+}

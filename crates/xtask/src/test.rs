@@ -1,0 +1,44 @@
+//! `cargo xtask test`: everything that must pass, in the order in which failures are cheapest to find.
+
+use crate::output;
+use crate::setup;
+use crate::shell::{self, Done, cargo, command};
+
+/// Runs it all and stops at the first failure.
+pub fn run() -> Done {
+    shell::run(&mut cargo(&["fmt", "--all", "--check"]))?;
+    shell::run(&mut cargo(&["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"]))?;
+    if shell::succeeds(&mut cargo(&["nextest", "--version"])) {
+        shell::run(&mut cargo(&["nextest", "run", "--workspace", "--no-fail-fast"]))?;
+        // nextest leaves out the examples in documentation.
+        shell::run(&mut cargo(&["test", "--quiet", "--workspace", "--doc"]))?;
+    } else {
+        shell::run(&mut cargo(&["test", "--workspace", "--no-fail-fast"]))?;
+    }
+    shell::run(&mut cargo(&["build", "--release", "--package", "viat"]))?;
+    black_box()?;
+    output::note("\neverything passed");
+    Ok(())
+}
+
+/// The tests that know only the binary and what it prints.
+fn black_box() -> Done {
+    let folder = crate::root().join("tests/blackbox");
+    if !folder.is_dir() {
+        output::note("\nno tests/blackbox here: left out");
+        return Ok(());
+    }
+    if setup::python().is_none() {
+        setup::run()?;
+    }
+    let python = setup::python().ok_or("target/venv has no pytest: cargo xtask setup")?;
+    let viat = release_folder()?.join("viat");
+    shell::run(command(python, &["-m", "pytest", "-q", "tests/blackbox"]).env("VIAT_BIN", viat))
+}
+
+/// Beside the folder that we were built into, whatever cargo was told to build into.
+fn release_folder() -> Done<std::path::PathBuf> {
+    let program = std::env::current_exe()?;
+    let profile = program.parent().ok_or("the program has no folder")?;
+    Ok(profile.with_file_name("release"))
+}
