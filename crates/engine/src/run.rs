@@ -1,17 +1,22 @@
 //! A run's state: the fold of its events. What the state means is here; how events change it is in `apply`.
 
+mod frame;
+mod scope;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::expression::Scope;
 use crate::failure::RunError;
 use crate::ir::{Definition, Node, RegionId};
 use crate::journal::{Created, Millis};
 use crate::mutants::{self, Mutant};
 use crate::path::Path;
+
+pub(crate) use frame::{Container, Frame, FrameState, Inside, LoopState, ParallelState, Phase, Role, ScriptState, WaitState};
+pub(crate) use scope::FrameScope;
 
 /// What a run is doing, in one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -158,132 +163,6 @@ impl ActiveClock {
         let running = self.since.map_or(0, |since| u64::try_from(now.saturating_sub(since)).unwrap_or(0));
         self.used_ms.saturating_add(running)
     }
-}
-
-/// A region that is running.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Frame {
-    /// The called workflow it belongs to; `None` for the run's own.
-    pub workflow: Option<String>,
-    pub region: RegionId,
-    /// The frame that holds the entry this region belongs to; `None` for the root.
-    pub parent: Option<Path>,
-    pub role: Role,
-    /// What names stand for here: `id → {"output", "_error"}` and such.
-    pub vars: BTreeMap<String, Value>,
-    pub state: FrameState,
-}
-
-/// What a frame is to its owner.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Role {
-    Root,
-    /// A branch of a choice.
-    Arm,
-    /// The recovery from this error.
-    Catch(RunError),
-    /// A branch of this parallel.
-    Branch {
-        owner: Path,
-        branch: usize,
-    },
-    /// An iteration of this loop.
-    Iteration {
-        owner: Path,
-        index: usize,
-    },
-    /// A called workflow.
-    Callee,
-}
-
-/// Where a frame is.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum FrameState {
-    /// About to enter a node.
-    At(usize),
-    /// At a script.
-    Script(usize, ScriptState),
-    /// At a node whose own frames are running.
-    Inside(usize, Container),
-    /// At a wait.
-    Waiting(usize, WaitState),
-    /// A node failed for good; a policy is about to see it.
-    Broken(usize, RunError),
-    /// Through, with the last entry's value.
-    Done(Value),
-}
-
-/// A node whose own frames are running.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Container {
-    pub inside: Inside,
-    /// What it fails with once nothing inside it runs any more.
-    pub stopped: Option<RunError>,
-    /// Whether that is so.
-    pub drained: bool,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Inside {
-    /// One region: an arm or a recovery.
-    Region,
-    Parallel(ParallelState),
-    Loop(LoopState),
-    Call {
-        deadline: Option<Millis>,
-    },
-}
-
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct ParallelState {
-    pub total: usize,
-    pub limit: usize,
-    pub next: usize,
-    pub live: usize,
-    /// What the entries of finished branches stand for.
-    pub vars: BTreeMap<String, Value>,
-    pub failures: Vec<RunError>,
-}
-
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct LoopState {
-    /// `None` with `while`.
-    pub items: Option<Arc<Vec<Value>>>,
-    pub limit: usize,
-    pub next: usize,
-    pub live: usize,
-    pub values: BTreeMap<usize, Value>,
-    /// `{index, error}` of each tolerated failure.
-    pub failures: BTreeMap<usize, Value>,
-}
-
-/// An entered wait.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct WaitState {
-    pub due: Option<Millis>,
-    pub event: Option<String>,
-}
-
-/// An entered script entry.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct ScriptState {
-    pub args: Arc<Value>,
-    /// The attempt that is due, in flight or has failed; 1 is the first.
-    pub attempt: u32,
-    pub phase: Phase,
-    /// Re-runs after a crash that only `idempotent: true` allowed.
-    pub reruns: u32,
-}
-
-/// What an entered script is waiting for.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Phase {
-    /// An attempt should run, not before `at`.
-    Due { at: Millis },
-    /// An attempt runs.
-    InFlight { id: String, tree: Value },
-    /// The last attempt failed for good; a policy is about to see it.
-    Exhausted(RunError),
 }
 
 impl Run {
@@ -458,59 +337,6 @@ impl Run {
     }
 }
 
-impl Container {
-    pub(crate) fn new(inside: Inside) -> Container {
-        Container { inside, stopped: None, drained: false }
-    }
-
-    /// Whether it can start something or is through.
-    fn is_movable(&self) -> bool {
-        if self.stopped.is_some() {
-            return self.drained;
-        }
-        match &self.inside {
-            Inside::Region | Inside::Call { .. } => false,
-            Inside::Parallel(state) => state.live == 0 || (state.next < state.total && state.live < state.limit),
-            Inside::Loop(state) => state.live == 0 || state.items.as_ref().is_some_and(|items| state.next < items.len() && state.live < state.limit),
-        }
-    }
-
-    fn deadline(&self) -> Option<Millis> {
-        match self.inside {
-            Inside::Call { deadline } if self.stopped.is_none() => deadline,
-            _ => None,
-        }
-    }
-}
-
-impl FrameState {
-    /// The node that the frame is at.
-    pub(crate) fn node_number(&self) -> Option<usize> {
-        match self {
-            FrameState::At(number)
-            | FrameState::Script(number, _)
-            | FrameState::Inside(number, _)
-            | FrameState::Waiting(number, _)
-            | FrameState::Broken(number, _) => Some(*number),
-            FrameState::Done(_) => None,
-        }
-    }
-
-    /// Whether an attempt of it is in flight.
-    pub(crate) fn is_in_flight(&self) -> bool {
-        matches!(self, FrameState::Script(_, script) if matches!(script.phase, Phase::InFlight { .. }))
-    }
-
-    /// When time alone changes it.
-    pub(crate) fn due(&self) -> Option<Millis> {
-        match self {
-            FrameState::Inside(_, container) => container.deadline(),
-            FrameState::Waiting(_, wait) => wait.due,
-            _ => None,
-        }
-    }
-}
-
 fn index(set: &mut BTreeSet<Path>, path: &Path, member: bool) {
     if !member {
         set.remove(path);
@@ -525,30 +351,4 @@ pub(crate) fn bound(output: Value, error: Value) -> Value {
     map.insert("output".into(), output);
     map.insert("_error".into(), error);
     Value::Object(map)
-}
-
-/// Looks names up in a frame, then in the frames around it.
-pub(crate) struct FrameScope<'a> {
-    run: &'a Run,
-    frame: Option<&'a Frame>,
-}
-
-impl Scope for FrameScope<'_> {
-    fn get(&self, name: &str) -> Option<&Value> {
-        if name == "run" {
-            return Some(&self.run.run_value);
-        }
-        let mut frame = self.frame;
-        while let Some(current) = frame {
-            if let Some(value) = current.vars.get(name) {
-                return Some(value);
-            }
-            if current.role == Role::Callee {
-                // A called workflow sees nothing of its caller but its inputs.
-                return None;
-            }
-            frame = current.parent.as_ref().and_then(|path| self.run.frames.get(path));
-        }
-        (name == "inputs").then_some(&self.run.inputs_value)
-    }
 }

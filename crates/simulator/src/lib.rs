@@ -5,6 +5,7 @@
 
 pub mod case;
 pub mod crash;
+pub mod liveness;
 pub mod setup;
 pub mod stories;
 pub mod story;

@@ -9,8 +9,9 @@ use viat_engine::journal::{Batch, Created, Event, Millis};
 use viat_engine::path::Path;
 use viat_engine::policies::class::Class;
 use viat_engine::run::DeferredTask;
-use viat_engine::{Input, Outstanding, Rejection, Report, Run, Status, Wanted, decide, outstanding};
+use viat_engine::{Input, Rejection, Report, Run, Wanted, decide, outstanding};
 
+use crate::liveness;
 use crate::setup::{Crash, Setup};
 use crate::story::{Deed, How};
 
@@ -154,7 +155,7 @@ impl<'a> World<'a> {
             self.journal.push(Batch { at: self.now, events });
         }
         self.stop_what_should_end();
-        self.status_says_what_is_owed()
+        liveness::status_says_what_is_owed(&self.run)
     }
 
     /// Deferred tasks become runs in the very batch that makes this one succeed.
@@ -163,17 +164,6 @@ impl<'a> World<'a> {
             let run = format!("run-{}", self.submitted.len() + 2);
             events.push(Event::TaskSubmitted { path: task.path.clone(), workflow: task.workflow.clone(), args: task.args.clone(), run });
             self.submitted.push(task.clone());
-        }
-    }
-
-    /// `waiting` means that nothing runs, queues, waits to be tried again or can move by itself; `running` that something does.
-    fn status_says_what_is_owed(&self) -> Result<(), String> {
-        let owed = outstanding(&self.run);
-        let busy = owed.more || !owed.running.is_empty() || !owed.attempts.is_empty();
-        match self.run.status {
-            Status::Waiting if busy => Err(format!("the run is waiting, yet it is owed {owed:?}")),
-            Status::Running if !busy => Err("the run is running, yet nothing of it is".to_owned()),
-            _ => Ok(()),
         }
     }
 
@@ -255,7 +245,7 @@ impl<'a> World<'a> {
         let flight = self.in_flight.iter().filter_map(|(id, flight)| Some((flight.next()?, id.clone()))).min();
         let queue = self.queued.values().map(|(until, _)| *until).min();
         let times = [deed, flight.as_ref().map(|(at, _)| *at), queue, owed.next_after(self.now)];
-        let Some(at) = times.into_iter().flatten().min() else { return self.at_rest(&owed) };
+        let Some(at) = times.into_iter().flatten().min() else { return liveness::at_rest(&self.run, &self.journal, &owed).map(|()| None) };
         self.now = self.now.max(at);
         if deed == Some(at) {
             return self.deed_at(at);
@@ -286,27 +276,6 @@ impl<'a> World<'a> {
         let report = if timed_out { Report::Failed(Failure::new(Class::Timeout, "the attempt outran its timeout")) } else { flight.report };
         self.landed.push((flight.path.clone(), id.clone()));
         Input::Finished { path: flight.path, id, report }
-    }
-
-    /// Whether the journal has a wait for an event, without a timeout, that took none yet.
-    fn waits_for_an_event(&self) -> bool {
-        let mut waits = Vec::new();
-        for event in self.journal.iter().flat_map(|batch| &batch.events) {
-            match event {
-                Event::WaitEntered { path, due: None, event: Some(_) } => waits.push(path),
-                Event::EventTaken { path, .. } => waits.retain(|wait| *wait != path),
-                _ => {}
-            }
-        }
-        !waits.is_empty()
-    }
-
-    /// Nothing will ever move the run: that is right if it has ended, or if it waits for an event that has no timeout.
-    fn at_rest(&self, owed: &Outstanding) -> Result<Option<Input>, String> {
-        if self.run.status.is_terminal() || (self.run.status == Status::Waiting && self.waits_for_an_event()) {
-            return Ok(None);
-        }
-        Err(format!("the run is {} and nothing will ever move it; it is owed {owed:?}", self.run.status.name()))
     }
 }
 

@@ -182,7 +182,7 @@ impl Author<'_> {
     }
 
     fn each(&mut self, id: &str, place: Place) -> Value {
-        if self.dice.chance(3) {
+        if self.dice.chance(1) {
             // Pure entries beyond the bound of one decision.
             self.next_id += 1;
             let (times, inner) = (self.dice.between(300, 700), format!("e{}", self.next_id));
