@@ -169,6 +169,11 @@ def kill(process):
     process.wait()
 
 
+def bug(what):
+    """Marks a test that shows a known bug; when it is mended the mark has to go."""
+    return pytest.mark.xfail(reason=what, strict=True)
+
+
 @pytest.fixture
 def home(tmp_path):
     assert BINARY.exists(), f"{BINARY} is not there: build it, or name one in VIAT_BIN"
