@@ -40,8 +40,8 @@ class Done:
         self.out, self.err = out.decode("utf-8", "replace"), err.decode("utf-8", "replace")
 
     def data(self):
-        lines = self.out.splitlines()
-        assert len(lines) == 1, f"one line of JSON was expected\n{self}"
+        lines = self.out.split("\n")
+        assert len(lines) == 2 and lines[1] == "", f"one line of JSON was expected\n{self}"
         return json.loads(self.out)
 
     def __repr__(self):
