@@ -12,6 +12,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -172,6 +173,14 @@ def kill(process):
 def bug(what):
     """Marks a test that shows a known bug; when it is mended the mark has to go."""
     return pytest.mark.xfail(reason=what, strict=True)
+
+
+def for_each(tmp_path, cases, check):
+    """Checks many cases at once, each in a home of its own; names all that fail."""
+    with ThreadPoolExecutor(6) as seats:
+        jobs = [(case, seats.submit(check, Home(tmp_path / str(number)), case)) for number, case in enumerate(cases)]
+    problems = [f"{case!r:.200}\n{job.exception()}" for case, job in jobs if job.exception()]
+    assert not problems, "\n\n".join(problems)
 
 
 @pytest.fixture

@@ -2,11 +2,10 @@
 import json
 import os
 import textwrap
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from conftest import TOUCH, Home, bug, nobody_left
+from conftest import TOUCH, bug, for_each, nobody_left
 
 RETRY_ONCE = "retry: {times: 1, initial_ms: 10, factor: 1.0, max_ms: 10, jitter: false}\n"
 
@@ -111,7 +110,7 @@ def test_garbage_into_every_descriptor_is_a_broken_script_at_worst(home):
     assert record["status"] == "succeeded" and record["outputs"] == {"v": "honest"} or record["error"]["class"] == "script_broken", record
 
 
-@pytest.mark.parametrize("text", [
+HARMLESS = [
     "import sys\ndef main():\n    sys.stdout.close(); sys.stderr.close()\n    return 1\n",
     "import sys\ndef main():\n    sys.stdout = sys.stderr = sys.stdin = None\n    return 1\n",
     "import os\ndef main():\n    os.chdir('/')\n    return 1\n",
@@ -133,14 +132,20 @@ def test_garbage_into_every_descriptor_is_a_broken_script_at_worst(home):
     "class Main:\n    def __call__(self):\n        return 1\nmain = Main()\n",
     "main = lambda: 1\n",
     "if True:\n    def main():\n        return 1\n",
-])
-def test_odd_but_harmless(home, text):
+]
+
+
+def harmless(home, text):
     home.script("s", text)
     home.script("after", "def main():\n    print('still here')\n    return 2\n")
     home.workflow("w", "steps: [{id: a, script: s}, {id: again, script: s}, {id: b, script: after}]\noutputs: {v: [$a.output, $again.output, $b.output]}\n")
     record = home.record("w")
     assert record["outputs"] == {"v": [1, 1, 2]}, record
     nobody_left(home)
+
+
+def test_odd_but_harmless(tmp_path):
+    for_each(tmp_path, HARMLESS, harmless)
 
 
 @bug("the worker dies between main's return and its answer")
@@ -189,7 +194,7 @@ def test_fork_that_returns_from_main_twice(home):
 
 # --- endings
 
-@pytest.mark.parametrize("text,cls,code", [
+ENDINGS = [
     ("import sys\ndef main():\n    sys.exit(3)\n", "exception", None),
     ("import sys\ndef main():\n    sys.exit(0)\n", "exception", None),
     ("import os\ndef main():\n    os._exit(0)\n", "script_broken", "script_broken"),
@@ -231,8 +236,11 @@ def test_fork_that_returns_from_main_twice(home):
     ("import viat\ndef main():\n    viat.progress(2)\n", "exception", "ValueError"),
     ("import asyncio\nasync def main():\n    await asyncio.wait_for(asyncio.sleep(9), 0.01)\n", "exception", "TimeoutError"),
     ("def main():\n    yield 1\n", "invalid_output", "invalid_output"),
-])
-def test_endings(home, text, cls, code):
+]
+
+
+def ending(home, case):
+    text, cls, code = case
     home.step(text)
     record = home.record("s")
     assert record["status"] == "failed", record
@@ -246,30 +254,43 @@ def test_endings(home, text, cls, code):
     nobody_left(home)
 
 
+def test_endings(tmp_path):
+    for_each(tmp_path, ENDINGS, ending)
+
+
 @bug("the last lines of a log are shown however long they are")
 def test_a_very_long_message_is_not_printed_whole(home):
     home.step("def main():\n    raise ValueError('x' * 5000000)\n")
     assert len(home.run("workflow", "test", "s", code=1).err) < 50_000
 
 
-@pytest.mark.parametrize("value", [
+NO_JSON = [
     "float('nan')", "float('inf')", "[1, float('-inf')]", "2 ** 63", "-2 ** 63 - 1", "10 ** 400", "{1, 2}", "b'x'", "object()", "{1: 2}", "{None: 1}",
     "{True: 1}", "lambda: 1", "1j", "'\\ud800'", "{'\\udfff': 1}", "Ellipsis", "__import__('datetime').datetime.now()", "range(3)", "main",
     "__import__('functools').reduce(lambda a, _: [a], range(1000), 1)", "(lambda a: (a.append(a), a)[1])([])", "'x' * (65 << 20)",
     "__import__('decimal').Decimal(1)", "iter([])", "{(1, 2): 3}",
-])
-def test_values_that_are_no_json(home, value):
+]
+
+
+def no_json(home, value):
     record = failed(home, "invalid_output", "invalid_output", f"def main():\n    return {value}\n")
     assert len(record["error"]["message"]) < 2000
 
 
-@pytest.mark.parametrize("value,expected", [
+def test_values_that_are_no_json(tmp_path):
+    for_each(tmp_path, NO_JSON, no_json)
+
+
+VALUES = [
     ("None", None), ("True", True), ("2 ** 63 - 1", 2**63 - 1), ("-2 ** 63", -2**63), ("0.1 + 0.2", 0.1 + 0.2), ("1e308", 1e308), ("5e-324", 5e-324), ("-0.0", -0.0),
     ("1.0", 1.0), ("''", ""), ("'\\x00\\u2028😀'", "\x00\u2028😀"), ("{'b': 1, 'a': 2, '': 3}", {"b": 1, "a": 2, "": 3}), ("[[], {}, [[]]]", [[], {}, [[]]]),
     ("(1, 2)", [1, 2]), ("{'$x': '$y', '$$': '${ 1 }'}", {"$x": "$y", "$$": "${ 1 }"}), ("'x' * (3 << 20)", "x" * (3 << 20)),
     ("{str(n): n for n in range(20000)}", {str(n): n for n in range(20000)}),
-])
-def test_values_come_back_as_they_were(home, value, expected):
+]
+
+
+def comes_back(home, case):
+    value, expected = case
     home.script("s", f"def main():\n    return {value}\n")
     home.script("echo", "def main(x):\n    return x\n")
     home.workflow("w", "steps: [{id: a, script: s}, {id: b, script: echo, args: {x: $a.output}}]\noutputs: {a: $a.output, b: $b.output}\n")
@@ -277,6 +298,10 @@ def test_values_come_back_as_they_were(home, value, expected):
     assert record["status"] == "succeeded", record["error"]
     for key in "a", "b":
         assert json.dumps(record["outputs"][key]) == json.dumps(expected)
+
+
+def test_values_come_back_as_they_were(tmp_path):
+    for_each(tmp_path, VALUES, comes_back)
 
 
 # --- time
@@ -298,17 +323,13 @@ STUBBORN = [
 ]
 
 
-def test_timeout_ends_it_for_certain(tmp_path):
-    """All at once, or it would take a second each."""
-    def one(number):
-        home = Home(tmp_path / str(number))
-        record = failed(home, "timeout", "timeout", STUBBORN[number], "timeout: PT0.3S\n")
-        assert "300" in record["error"]["message"] and record["error"]["kind"] == "timeout"
+def stubborn(home, text):
+    record = failed(home, "timeout", "timeout", text, "timeout: PT0.3S\n")
+    assert "300" in record["error"]["message"] and record["error"]["kind"] == "timeout"
 
-    with ThreadPoolExecutor(7) as seats:
-        jobs = {STUBBORN[number]: seats.submit(one, number) for number in range(len(STUBBORN))}
-    problems = {text: job.exception() for text, job in jobs.items() if job.exception()}
-    assert not problems
+
+def test_timeout_ends_it_for_certain(tmp_path):
+    for_each(tmp_path, STUBBORN, stubborn)
 
 
 def test_zero_timeout_starts_nothing(home):
