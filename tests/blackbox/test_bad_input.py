@@ -138,7 +138,7 @@ def test_nested_entries(home):
     home.workflow("more", ifs(100), code=2)
 
 
-@pytest.mark.parametrize("depth", [30, pytest.param(90, marks=bug("accepted when created, unreadable ever after"))])
+@pytest.mark.parametrize("depth", [30, 60, 90, 110])
 def test_what_is_accepted_can_be_read_again(home, depth):
     done = home.run(*FLOW, home.file("w.yaml", f"steps: [{{id: a, set: {nested(depth, '$run.id')}}}]\n"))
     if done.code == 0:
@@ -234,8 +234,7 @@ def test_big_inputs_and_exact_numbers(home):
         assert json.dumps(json.loads(done.out)) == json.dumps({"v": value})
 
 
-@pytest.mark.parametrize("text", ["9223372036854775808", "18446744073709551615", "1" + "0" * 400] + [
-    pytest.param(text, marks=bug("integers beyond 64 bits in an input are rounded")) for text in ("18446744073709551617", "-9223372036854775809")])
+@pytest.mark.parametrize("text", ["9223372036854775808", "18446744073709551615", "18446744073709551617", "-9223372036854775809", "1" + "0" * 400])
 def test_integers_beyond_64_bits_are_refused_not_rounded(home, text):
     home.workflow("w", "inputs: {x: {}}\nsteps: [{id: a, set: $inputs.x}]\noutputs: {v: $a.output}\n")
     home.run("workflow", "test", "w", "--input", '{"x":%s}' % text, code=2)
@@ -259,6 +258,6 @@ def test_bad_execution_deadline_falls_back_with_a_warning(home, value):
 
 
 def test_execution_deadline_holds(home):
-    home.step("import time\ndef main():\n    time.sleep(100)\n")
+    home.step("import viat\ndef main():\n    viat.cancel_event.wait(100)\n")
     done = home.run("workflow", "test", "s", env={"VIAT_EXECUTION_DEADLINE_SECONDS": "0.3"}, code=1)
     assert "deadline_exceeded" in done.err

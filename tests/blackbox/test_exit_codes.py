@@ -3,6 +3,8 @@ import json
 
 import pytest
 
+from conftest import bug
+
 ECHO = "def main(value=None):\n    return value\n"
 USES = "steps: [{id: a, script: echo}]\n"
 
@@ -146,3 +148,18 @@ def test_failed_run_is_resumed_at_the_entry_that_failed(home):
     run = home.record("w")["id"]
     home.trace_file.write_text("x")
     assert home.run("run", "resume", run, code=0).out == '{"v":5}\n'
+
+
+@bug("any word is taken as a status and finds nothing")
+def test_a_status_that_does_not_exist(home):
+    done = home.run("run", "list", "--status", "succeded", code=2)
+    assert "succeeded" in done.err
+
+
+@bug("warnings are left out of the JSON")
+def test_warnings_are_data_too(home):
+    home.script("echo", ECHO)
+    flow = home.file("w.yaml", "timeout: PT1S\nsteps: [{id: a, script: echo, timeout: PT10S}]\n")
+    done = home.run("workflow", "validate", "--file", flow, code=0)
+    assert "timeout" in done.err
+    assert "timeout" in json.dumps(home.run("workflow", "validate", "--file", flow, "--json", code=0).data())

@@ -2,10 +2,11 @@
 import json
 import os
 import textwrap
+import time
 
 import pytest
 
-from conftest import TOUCH, bug, for_each, nobody_left
+from conftest import TOUCH, bug, for_each, kill, nobody_left, until
 
 RETRY_ONCE = "retry: {times: 1, initial_ms: 10, factor: 1.0, max_ms: 10, jitter: false}\n"
 
@@ -448,6 +449,35 @@ def test_strings_that_double_do_not_eat_the_machine(home):
     home.workflow("w", "steps:\n- {id: s0, set: " + "x" * 1000 + "}\n" + steps + "outputs: {v: done}\n")
     record = home.record("w", "--timeout", "PT20S")
     assert record["status"] == "failed" and record["error"]["class"] == "orchestration", str(record)[:500]
+
+
+@bug("a write that is too big leaves the run unfinished for ever")
+def test_values_that_are_too_big_together_end_the_run(home):
+    home.script("big", "def main():\n    return 'x' * (50 << 20)\n")
+    home.workflow("w", "steps: [{id: a, script: big}, {id: b, set: [$a.output, $a.output, $a.output]}]\n")
+    done = home.run("workflow", "test", "w")
+    row = home.runs()[0]
+    assert done.code == 1 and row["status"] == "failed" and row["ended_at"], done
+
+
+@bug("a refusal with a big `extra` is written several times in one unit, over the bound")
+def test_big_extra(home):
+    home.script("s", "import viat\ndef main():\n    raise viat.ViatError(code='x', extra={'y': 'y' * (50 << 20)})\n")
+    home.workflow("w", "steps: [{id: a, script: s, on_error: continue}, {id: b, set: $a._error}]\n")
+    home.run("workflow", "test", "w")
+    assert home.runs()[0]["ended_at"]
+
+
+@bug("the log of an attempt is lost when its engine dies")
+def test_log_of_an_interrupted_attempt(home):
+    home.step(TOUCH + "import time\ndef main():\n    print('last words', flush=True)\n    mark('x')\n    time.sleep(60)\n")
+    process = home.start("workflow", "test", "s")
+    until(home.trace, "the attempt begins")
+    time.sleep(0.2)
+    kill(process)
+    run = home.runs()[0]["id"]
+    home.run("run", "resume", run)
+    assert "last words" in home.log(run)
 
 
 def test_stray_log_writers_do_not_leak_into_another_run(home):

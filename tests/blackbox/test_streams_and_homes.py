@@ -282,6 +282,38 @@ def test_empty_home_is_refused_or_the_default(home):
     assert not pathlib.Path("viat.db").exists() and not (home.base / "viat.db").exists()
 
 
+def test_working_folder_that_is_gone(home):
+    ready(home)
+    done = shell(home, "mkdir gone && cd gone && rmdir ../gone && viat workflow test w")
+    assert (done.returncode, done.stdout) == (0, b'{"v":"done"}\n'), done
+
+
+@bug("a symbolic link to nowhere is called a file in the way")
+def test_home_that_is_a_link_to_nowhere(home):
+    home.path.symlink_to(home.base / "nowhere")
+    done = home.run("script", "list")
+    assert done.code in (0, 4) and "a file is in the way" not in done.err, done
+
+
+def test_home_through_a_link(home):
+    ready(home)
+    (home.base / "link").symlink_to(home.path)
+    home.run("--home", home.base / "link", "workflow", "test", "w", env={"VIAT_HOME": None}, code=0)
+    assert len(home.runs()) == 1
+
+
+@pytest.mark.parametrize("limits", ["-n 8", "-n 12", "-n 16", "-n 24", "-n 40", "-v 200000", "-f 50", "-s 256"])
+def test_under_tight_limits(home, limits):
+    ready(home)
+    done = shell(home, f"ulimit {limits}; viat workflow test w")
+    assert done.returncode and done.stdout == b"" or done.stdout == b'{"v":"done"}\n', done
+    assert b"panick" not in done.stderr
+    for row in home.runs():
+        if row["status"] == "running":
+            home.run("run", "resume", row["id"])
+    assert all(row["ended_at"] for row in home.runs())
+
+
 def test_home_is_the_owners_alone(home):
     ready(home)
     home.record("w")
@@ -314,22 +346,43 @@ def test_no_python(home, env):
     assert doctor.code == 4 and "FAIL" in doctor.out and "VIAT_PYTHON" in doctor.out, doctor
 
 
+def old_pythons():
+    """Interpreters below 3.9 that happen to be here, as pyenv keeps them or on PATH."""
+    places = [*pathlib.Path.home().glob(".pyenv/versions/*/bin/python"), *(pathlib.Path(found) for name in ("python2", "python3.6", "python3.7", "python3.8") if (found := shutil.which(name)))]
+    for place in places:
+        asked = subprocess.run([place, "-c", "import sys; print(sys.version_info < (3, 9))"], capture_output=True)
+        if asked.stdout.strip() == b"True":
+            yield place
+
+
+@bug("only `doctor` looks at the version")
 def test_python_that_is_too_old(home):
     ready(home)
-    fake = home.file("python3", f"""#!/bin/sh
-        exec {sys.executable} -c '
-        import sys
-        old = (3, 6, 0, "final", 0)
-        sys.version_info = type("V", (tuple,), dict(major=3, minor=6, micro=0))(old)
-        sys.hexversion = 0x030600f0
-        sys.argv = ["-c"] + sys.argv[2:]
-        code = sys.argv.pop(1) if len(sys.argv) > 1 else ""
-        exec(code)
-        ' "$@"
-        """)
-    fake.chmod(0o755)
-    doctor = home.run("doctor", env={"VIAT_PYTHON": fake})
-    assert doctor.code in (0, 4), doctor
+    found = list(old_pythons())
+    if not found:
+        pytest.skip("no old Python is here")
+    for python in found:
+        doctor = home.run("doctor", env={"VIAT_PYTHON": python})
+        assert doctor.code == 4 and "3.9" in doctor.out, doctor
+    for python in found:
+        before = len(home.runs())
+        for words in ["workflow", "test", "w"], ["script", "create", "--name", "t", "--language", "python", "--file", home.files / "s.py"]:
+            done = home.run(*words, env={"VIAT_PYTHON": python})
+            assert done.code not in (0, 1) and "3.9" in done.err and "attribute" not in done.err, done
+        assert len(home.runs()) == before
+
+
+@bug("a bare name is looked for in the working folder, and the message does not say which file is missing")
+def test_interpreter_by_its_bare_name(home):
+    ready(home)
+    home.run("workflow", "test", "w", env={"VIAT_PYTHON": "python3"}, code=0)
+
+
+def test_missing_interpreter_is_named(home):
+    ready(home)
+    done = home.run("workflow", "test", "w", env={"VIAT_PYTHON": "/nonexistent/python3"})
+    if "/nonexistent/python3" not in done.err:
+        pytest.xfail("the message does not say which file is missing")
 
 
 def test_interpreter_that_goes_away_after_it_was_found(home):
