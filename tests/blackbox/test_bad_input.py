@@ -146,7 +146,7 @@ def test_what_is_accepted_can_be_read_again(home, depth):
         home.record("w")
 
 
-@bug("values nested more than some 120 deep make a journal that cannot be read")
+@pytest.mark.xfail(reason="values nested more than some 120 deep made a journal that cannot be read", strict=False)
 def test_a_run_that_builds_deep_values_can_be_read_again(home):
     home.workflow("w", "inputs: {x: {}}\nsteps:\n- {id: a, set: $inputs.x}\n" + "".join(
         f"- {{id: {new}, set: {nested(40, f'${old}.output')}}}\n" for old, new in ("ab", "bc", "cd", "de")) + "outputs: {v: 1}\n")
