@@ -117,17 +117,18 @@ impl Run {
     /// Brings the status and the active clock in step with what the run is doing.
     fn tick(&mut self, at: Millis, begun: bool) {
         self.active.used_ms = self.active.used_at(at);
-        let active = !(self.busy.is_empty() && self.movable.is_empty());
+        let begun = begun || self.status != Status::Queued;
+        let active = begun && !(self.busy.is_empty() && self.movable.is_empty());
         self.active.since = active.then_some(at);
-        if !self.status.is_terminal() && (begun || self.status != Status::Queued) {
+        if begun && !self.status.is_terminal() {
             self.status = if active { Status::Running } else { Status::Waiting };
         }
     }
 }
 
 /// Whether an event is a sign that an engine has begun with the run.
-fn begins(event: &Event) -> bool {
-    !matches!(event, Event::Created(_) | Event::CancelRequested { .. } | Event::EventReceived { .. })
+pub(crate) fn begins(event: &Event) -> bool {
+    !matches!(event, Event::Created(_) | Event::CancelRequested { .. } | Event::EventReceived { .. } | Event::Cancelled { .. })
 }
 
 fn cancel_message(by: Option<&str>, reason: Option<&str>) -> String {

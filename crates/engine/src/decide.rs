@@ -118,11 +118,10 @@ pub fn decide(run: &mut Run, input: Input, now: Millis, evaluator: &dyn Evaluate
     refuse_stale(run, &input)?;
     let mut turn = Turn::new(run, evaluator, now);
     if !matches!(input, Input::Adopted { .. }) {
-        deadline::check(&mut turn);
+        whatever_is_due(&mut turn);
     }
     match input {
-        Input::Continue => {}
-        Input::Tick => steps::expire(&mut turn),
+        Input::Continue | Input::Tick => {}
         Input::Event { name, payload } => steps::wait::received(&mut turn, name, payload),
         Input::Deferred { path, workflow, version, revision, args, .. } => {
             steps::script::deferred(&mut turn, path, |path, attempt| Event::TaskDeferred { path, attempt, workflow, version, revision, args });
@@ -134,12 +133,17 @@ pub fn decide(run: &mut Run, input: Input, now: Millis, evaluator: &dyn Evaluate
         Input::Adopted { owner } => {
             turn.emit(Event::Adopted { owner });
             interrupt::attempts(&mut turn);
-            deadline::check(&mut turn);
-            steps::expire(&mut turn);
+            whatever_is_due(&mut turn);
         }
     }
     advance(&mut turn);
     Ok(turn.events)
+}
+
+/// What time has brought about comes before what else has happened: an input never slips past a deadline.
+fn whatever_is_due(turn: &mut Turn<'_>) {
+    deadline::check(turn);
+    steps::expire(turn);
 }
 
 fn refuse_stale(run: &Run, input: &Input) -> Result<(), Rejection> {

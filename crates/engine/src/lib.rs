@@ -10,6 +10,10 @@ pub mod failure;
 pub mod ir;
 pub mod journal;
 pub mod key;
+#[cfg(feature = "mutants")]
+pub mod mutants;
+#[cfg(not(feature = "mutants"))]
+mod mutants;
 pub mod outstanding;
 pub mod path;
 pub mod policies;

@@ -69,7 +69,12 @@ pub fn outstanding(run: &Run) -> Outstanding {
     }
     let attempts: Vec<Wanted> = if run.stopping.is_some() { Vec::new() } else { wanted(run) };
     let deadline = timers(run).chain(budget_end(run)).min();
-    Outstanding { running: running(run), deadline, more: !run.movable.is_empty(), attempts }
+    Outstanding { running: running(run), deadline, more: has_more(run), attempts }
+}
+
+/// Whether another decision gets somewhere by itself: a stopping run only waits for the ends of what is in flight.
+fn has_more(run: &Run) -> bool {
+    if run.stopping.is_some() { !run.has_in_flight() } else { !run.movable.is_empty() }
 }
 
 fn wanted(run: &Run) -> Vec<Wanted> {

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
+use crate::apply;
 use crate::failure::RunError;
 use crate::journal::{Batch, Created, Event, Millis};
 use crate::path::Path;
@@ -214,7 +215,7 @@ impl Fold {
             return;
         }
         let Some(record) = &mut self.record else { return };
-        if !matches!(event, Event::CancelRequested { .. }) && record.started_at.is_none() {
+        if apply::begins(event) && record.started_at.is_none() {
             record.started_at = Some(at);
             record.status = Status::Running;
         }
@@ -253,7 +254,7 @@ impl Fold {
                     row.ended_at = Some(at);
                 }
             }
-            Event::Continued { path, .. } | Event::RegionCompleted { path } => self.recovered(path),
+            Event::Continued { path, .. } | Event::RegionCompleted { path } | Event::ContainerCompleted { path } => self.recovered(path),
             Event::TaskDeferred { path, attempt, workflow, args, .. } => {
                 let task =
                     DeferredRecord { workflow: workflow.clone(), args: args.clone(), run: None, discarded: false, path: path.clone(), attempt: *attempt };
@@ -295,11 +296,16 @@ impl Fold {
         }
     }
 
-    /// The entry at `path` is through: its failed attempts did not stop the run.
+    /// The entry at `path` is through: its failed attempts, and those inside it, did not stop the run.
     fn recovered(&mut self, path: &Path) {
-        let (Some(record), Some(rows)) = (&mut self.record, self.attempts_of.get(path)) else { return };
+        let Some(record) = &mut self.record else { return };
+        let mut rows: Vec<usize> = self.attempts_of.get(path).cloned().unwrap_or_default();
+        for prefix in path.inner_prefixes() {
+            let inside = self.attempts_of.range(Path::from(prefix.as_str())..).take_while(|(inner, _)| inner.as_str().starts_with(&prefix));
+            rows.extend(inside.flat_map(|(_, rows)| rows));
+        }
         for row in rows {
-            let attempt = &mut record.attempts[*row];
+            let attempt = &mut record.attempts[row];
             attempt.recovered = attempt.status == AttemptStatus::Failed;
         }
     }

@@ -10,6 +10,7 @@ use crate::expression::Scope;
 use crate::failure::RunError;
 use crate::ir::{Definition, Node, RegionId};
 use crate::journal::{Created, Millis};
+use crate::mutants::{self, Mutant};
 use crate::path::Path;
 
 /// What a run is doing, in one word.
@@ -50,7 +51,7 @@ impl Status {
 }
 
 /// Everything that a run can execute: its own definition and those of the workflows it can call.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Program {
     /// The run's own.
     pub main: Arc<Definition>,
@@ -75,8 +76,8 @@ impl From<Definition> for Program {
     }
 }
 
-/// The state of one run.
-#[derive(Clone, Debug)]
+/// The state of one run. Two runs are equal if nothing that can still happen to them can tell them apart.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Run {
     /// What it runs.
     pub program: Arc<Program>,
@@ -92,8 +93,8 @@ pub struct Run {
     pub error: Option<RunError>,
     /// Why nothing new starts any more, if so.
     pub stopping: Option<Stopping>,
-    /// The newest final failure of an attempt: the cause of a deadline's error.
-    pub(crate) last_error: Option<RunError>,
+    /// The last failure of each entry that is not through yet, newest last: the causes of a deadline's error.
+    pub(crate) errors: Vec<RunError>,
     /// Live frames; the root's path is empty.
     pub(crate) frames: BTreeMap<Path, Frame>,
     /// Frames that can move by themselves, without waiting for the world.
@@ -146,7 +147,7 @@ pub enum Stopping {
 }
 
 /// The time that counts against the default execution deadline.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct ActiveClock {
     pub used_ms: u64,
     pub since: Option<Millis>,
@@ -154,13 +155,13 @@ pub(crate) struct ActiveClock {
 
 impl ActiveClock {
     pub(crate) fn used_at(&self, now: Millis) -> u64 {
-        let running = self.since.map_or(0, |since| u64::try_from(now - since).unwrap_or(0));
-        self.used_ms + running
+        let running = self.since.map_or(0, |since| u64::try_from(now.saturating_sub(since)).unwrap_or(0));
+        self.used_ms.saturating_add(running)
     }
 }
 
 /// A region that is running.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Frame {
     /// The called workflow it belongs to; `None` for the run's own.
     pub workflow: Option<String>,
@@ -196,7 +197,7 @@ pub(crate) enum Role {
 }
 
 /// Where a frame is.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum FrameState {
     /// About to enter a node.
     At(usize),
@@ -213,7 +214,7 @@ pub(crate) enum FrameState {
 }
 
 /// A node whose own frames are running.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Container {
     pub inside: Inside,
     /// What it fails with once nothing inside it runs any more.
@@ -222,7 +223,7 @@ pub(crate) struct Container {
     pub drained: bool,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Inside {
     /// One region: an arm or a recovery.
     Region,
@@ -233,7 +234,7 @@ pub(crate) enum Inside {
     },
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct ParallelState {
     pub total: usize,
     pub limit: usize,
@@ -244,7 +245,7 @@ pub(crate) struct ParallelState {
     pub failures: Vec<RunError>,
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct LoopState {
     /// `None` with `while`.
     pub items: Option<Arc<Vec<Value>>>,
@@ -264,7 +265,7 @@ pub(crate) struct WaitState {
 }
 
 /// An entered script entry.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ScriptState {
     pub args: Arc<Value>,
     /// The attempt that is due, in flight or has failed; 1 is the first.
@@ -275,7 +276,7 @@ pub(crate) struct ScriptState {
 }
 
 /// What an entered script is waiting for.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Phase {
     /// An attempt should run, not before `at`.
     Due { at: Millis },
@@ -305,7 +306,7 @@ impl Run {
             outputs: None,
             error: None,
             stopping: None,
-            last_error: None,
+            errors: Vec::new(),
             frames: BTreeMap::new(),
             movable: BTreeSet::new(),
             busy: BTreeSet::new(),
@@ -413,7 +414,7 @@ impl Run {
 
     /// What is left of the strictest budget; `None` if the run has none.
     pub fn remaining_ms(&self, now: Millis) -> Option<u64> {
-        let wall = self.created.deadline.map(|deadline| u64::try_from(deadline - now).unwrap_or(0));
+        let wall = self.created.deadline.map(|deadline| u64::try_from(deadline.saturating_sub(now)).unwrap_or(0));
         let active = self.created.active_budget_ms.map(|budget| budget.saturating_sub(self.active.used_at(now)));
         wall.into_iter().chain(active).min()
     }
@@ -424,7 +425,7 @@ impl Run {
             let frame = self.frames.get(frame_path)?;
             let FrameState::Inside(number, container) = &frame.state else { return None };
             let entry = frame_path.child(&self.node(frame, *number)?.id);
-            let left = container.deadline().map(|deadline| u64::try_from(deadline - now).unwrap_or(0));
+            let left = container.deadline().map(|deadline| u64::try_from(deadline.saturating_sub(now)).unwrap_or(0));
             left.filter(|_| path.is_inside(&entry))
         });
         calls.chain(self.remaining_ms(now)).min()
@@ -435,9 +436,20 @@ impl Run {
         self.busy.iter().any(|path| self.frames.get(path).is_some_and(|frame| frame.state.is_in_flight()))
     }
 
-    /// The tasks to submit once the run has succeeded: of each entry, only its last attempt's.
+    /// The tasks recorded so far: of each entry, only its last attempt's.
     pub fn deferred_tasks(&self) -> &[DeferredTask] {
         &self.deferred
+    }
+
+    /// The tasks to submit in the commit that ended the run: none unless all of it succeeded.
+    pub fn submissions(&self) -> &[DeferredTask] {
+        let ended_well = self.status == Status::Succeeded || (mutants::on(Mutant::SubmitOnFailure) && self.status == Status::Failed);
+        if ended_well { &self.deferred } else { &[] }
+    }
+
+    /// The newest failure of an attempt inside `path` (everywhere: the root) that nothing has made good yet.
+    pub(crate) fn last_error(&self, path: &Path) -> Option<&RunError> {
+        self.errors.iter().rev().find(|error| error.path.as_ref().is_some_and(|at| at.is_inside(path)))
     }
 
     /// The values that names stand for in the frame at `path`.

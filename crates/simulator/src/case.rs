@@ -1,19 +1,23 @@
 //! The case file: a title and sections, each opened by a line `=== NAME`.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::Value;
 use viat_dialect::{Languages, Names, Style, check_inputs, compile, render};
-use viat_engine::{Definition, Op, Program};
+use viat_engine::expression::Evaluate;
+use viat_engine::{Definition, Program, Wanted};
 
-use crate::story::Story;
+use crate::setup::{Scripts, Setup};
+use crate::story::{Outcome, Story};
+use crate::world::World;
 
 /// One behaviour: a workflow (and those it calls), a story and the trace it must leave.
 pub struct Case {
     /// The first line: what the case shows.
     pub title: String,
     /// What runs.
-    pub program: Program,
+    pub program: Arc<Program>,
     /// What the run is given.
     pub inputs: serde_json::Map<String, Value>,
     /// What the world does.
@@ -58,7 +62,7 @@ impl Case {
             match name.split_once(' ').unwrap_or((name, "")) {
                 ("workflow", "") => main = Some(lower("workflow.yaml", body, &names)?),
                 ("workflow", other) => {
-                    called.insert(other.to_owned(), std::sync::Arc::new(lower(other, body, &names)?));
+                    called.insert(other.to_owned(), Arc::new(lower(other, body, &names)?));
                 }
                 ("story", "") => story.clone_from(body),
                 ("trace", "") => trace = Some(body.clone()),
@@ -68,13 +72,32 @@ impl Case {
         let main: Definition = main.ok_or("the section `workflow` is missing")?;
         let story = Story::parse(&story)?;
         let inputs = check_inputs(&main, &story.inputs).map_err(|problems| format!("inputs: {problems:?}"))?;
-        let program = Program { main: std::sync::Arc::new(main), called };
+        let program = Arc::new(Program { main: Arc::new(main), called });
         Ok(Case { title, program, inputs, story, trace: trace.ok_or("the section `trace` is missing")? })
+    }
+
+    /// The case's world, before anything happens in it.
+    pub fn world<'a>(&'a self, evaluator: &'a dyn Evaluate) -> World<'a> {
+        World::new(Setup {
+            program: Arc::clone(&self.program),
+            inputs: self.inputs.clone(),
+            timeout_ms: self.story.timeout_ms,
+            active_budget_ms: self.story.active_budget_ms,
+            deeds: self.story.deeds.clone(),
+            scripts: &self.story,
+            evaluator,
+        })
     }
 
     /// The evaluator of every case.
     pub fn languages() -> Languages {
         Languages::default()
+    }
+}
+
+impl Scripts for Story {
+    fn outcome(&self, wanted: &Wanted) -> Result<Outcome, String> {
+        Story::outcome(self, &wanted.script, wanted.attempt).cloned()
     }
 }
 
@@ -88,14 +111,4 @@ fn lower(file: &str, text: &str, workflows: &[String]) -> Result<Definition, Str
 fn named_scripts(text: &str) -> Vec<String> {
     let after = text.split("script:").skip(1);
     after.map(|rest| rest.trim_start().chars().take_while(|each| each.is_alphanumeric() || *each == '_').collect()).collect()
-}
-
-/// The scripts that a program can run.
-pub fn scripts(program: &Program) -> Vec<String> {
-    let definitions = std::iter::once(&program.main).chain(program.called.values());
-    let nodes = definitions.flat_map(|definition| definition.regions.iter().flat_map(|region| region.nodes.iter()));
-    let mut names: Vec<String> = nodes.filter_map(|node| if let Op::Script(script) = &node.op { Some(script.name.clone()) } else { None }).collect();
-    names.sort();
-    names.dedup();
-    names
 }

@@ -5,6 +5,8 @@
 
 pub mod case;
 pub mod crash;
+pub mod setup;
+pub mod stories;
 pub mod story;
 pub mod trace;
 pub mod world;

@@ -5,8 +5,13 @@
 //! fetch fails transport "connection reset"      the first attempt of script `fetch`
 //! fetch returns {"ok": true} after 200          the second one, 200 ms after its start; later ones repeat it
 //! slow hangs                                    until it is stopped or its timeout is over
+//! send queues 300 then dies                     it waits 300 ms for a worker, which then dies
+//! send finds queue_full                         no worker can be had
+//! send defers mail {"to": "a"} then echoes      asks for work to be submitted if the run succeeds
 //! at 500 cancel
 //! at 900 event paid {"amount": 3}
+//! at 900 crash for 5000                         the engine dies; another one takes over 5 s later
+//! at 950 late fetch                             the last ended attempt of entry `fetch` reports once more
 //! ```
 
 use std::collections::BTreeMap;
@@ -41,6 +46,10 @@ pub struct Outcome {
     pub how: Option<How>,
     /// How long it takes.
     pub after_ms: Millis,
+    /// How long it waits for a worker.
+    pub queue_ms: Millis,
+    /// The tasks it defers as soon as it runs: workflow and arguments.
+    pub defers: Vec<(String, Value)>,
 }
 
 /// What an attempt ends with.
@@ -63,6 +72,10 @@ pub enum Deed {
     Cancel,
     /// Sends it an event.
     Event(String, Value),
+    /// Kills the engine; the next one comes up after this long.
+    Crash(Millis),
+    /// Reports the last ended attempt of the entry at this path once more.
+    Late(String),
 }
 
 impl Story {
@@ -109,12 +122,27 @@ fn deed_of(text: &str) -> Result<Deed, String> {
     let mut words = text.splitn(3, ' ');
     match (words.next(), words.next(), words.next()) {
         (Some("cancel"), None, None) => Ok(Deed::Cancel),
+        (Some("crash"), None, None) => Ok(Deed::Crash(0)),
+        (Some("crash"), Some("for"), Some(down)) => Ok(Deed::Crash(down.parse().map_err(|_| "not a number of milliseconds")?)),
+        (Some("late"), Some(path), None) => Ok(Deed::Late(path.to_owned())),
         (Some("event"), Some(name), payload) => Ok(Deed::Event(name.to_owned(), payload.map_or(Ok(Value::Null), json)?)),
-        _ => Err("people can: cancel, event NAME [JSON]".to_owned()),
+        _ => Err("what can happen: cancel, event NAME [JSON], crash [for MS], late PATH".to_owned()),
     }
 }
 
 fn outcome(text: &str) -> Result<Outcome, String> {
+    if let Some((first, rest)) = text.split_once(" then ") {
+        let mut outcome = outcome(rest)?;
+        match first.split_once(' ') {
+            Some(("queues", ms)) => outcome.queue_ms = ms.parse().map_err(|_| "queues for how many milliseconds?")?,
+            Some(("defers", task)) => {
+                let (workflow, args) = task.split_once(' ').unwrap_or((task, "{}"));
+                outcome.defers.insert(0, (workflow.to_owned(), json(args)?));
+            }
+            _ => return Err("before `then` a script can: queue MS, defer WORKFLOW JSON".to_owned()),
+        }
+        return Ok(outcome);
+    }
     let (text, after_ms) = match text.rsplit_once(" after ") {
         Some((text, after)) => (text, after.trim().parse().map_err(|_| "after how many milliseconds?")?),
         None => (text, DEFAULT_MS),
@@ -127,25 +155,30 @@ fn outcome(text: &str) -> Result<Outcome, String> {
         "dies" => Some(How::Fails(Failure::new(Class::ScriptBroken, "the worker died"))),
         "fails" => Some(How::Fails(failure(rest)?)),
         "finds" => Some(How::NotStarted(failure(rest)?)),
-        _ => return Err("a script can: return JSON, echo, hang, die, fail CLASS [CODE] [\"MESSAGE\"], find CLASS".to_owned()),
+        _ => return Err("a script can: return JSON, echo, hang, die, fail CLASS [CODE [STATUS]] [retry_after=MS] [\"MESSAGE\"] [EXTRA], find CLASS".to_owned()),
     };
-    Ok(Outcome { how, after_ms })
+    Ok(Outcome { how, after_ms, queue_ms: 0, defers: Vec::new() })
 }
 
 fn failure(text: &str) -> Result<Failure, String> {
-    let (words, message) = match text.split_once('"') {
-        Some((words, quoted)) => (words.trim(), quoted.trim_end_matches('"').to_owned()),
-        None => (text, "as the story has it".to_owned()),
-    };
+    let mut parts = text.splitn(3, '"');
+    let (words, message, extra) = (parts.next().unwrap_or(""), parts.next(), parts.next().map(str::trim).filter(|extra| !extra.is_empty()));
     let mut words = words.split_whitespace();
     let name = words.next().ok_or("which class?")?;
     let class = Class::ALL.into_iter().find(|class| class.name() == name).ok_or_else(|| format!("there is no class {name}"))?;
-    let mut failure = Failure::new(class, message);
-    if let Some(code) = words.next() {
-        code.clone_into(&mut failure.code);
-    }
+    let mut failure = Failure::new(class, message.unwrap_or("as the story has it"));
+    failure.extra = extra.map(json).transpose()?;
     if class == Class::User {
-        failure.status = Some(words.next().and_then(|status| status.parse().ok()).unwrap_or(400));
+        failure.status = Some(400);
+    }
+    for word in words {
+        if let Some(ms) = word.strip_prefix("retry_after=") {
+            failure.retry_after_ms = Some(ms.parse().map_err(|_| "retry_after is a number of milliseconds")?);
+        } else if let Ok(status) = word.parse() {
+            failure.status = Some(status);
+        } else {
+            word.clone_into(&mut failure.code);
+        }
     }
     Ok(failure)
 }

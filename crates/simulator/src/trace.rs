@@ -1,21 +1,49 @@
 //! A journal as a ledger that people can read: one line an event, `TIME PATH what`.
 
 use serde_json::Value;
-use viat_engine::failure::{Failure, RunError};
-use viat_engine::journal::{Batch, Event, Millis};
-use viat_engine::policies::retry::Decision;
+use viat_engine::failure::{Failure, Outcome, RunError};
+use viat_engine::journal::{Event, Millis};
+use viat_engine::policies::class::Class;
+use viat_engine::policies::retry::{Decision, Reason};
 
-/// The trace of a journal.
-pub fn trace(journal: &[Batch]) -> String {
+use crate::world::World;
+
+/// A batch of more lines than this shows only its ends.
+const LONGEST_BATCH: usize = 60;
+/// How many lines of each end it shows.
+const SHOWN: usize = 4;
+
+/// What a world leaves behind: its journal with the notes between, how the run rests, what became of deferred tasks.
+pub fn trace(world: &World<'_>) -> String {
     let mut text = String::new();
-    for batch in journal {
-        for event in &batch.events {
-            if let Some(line) = line(event) {
-                push(&mut text, batch.at, &line);
-            }
+    let mut notes = world.notes.iter().peekable();
+    for (number, batch) in world.journal.iter().enumerate() {
+        for (_, at, note) in std::iter::from_fn(|| notes.next_if(|(after, ..)| *after <= number)) {
+            push(&mut text, *at, note);
+        }
+        let lines: Vec<String> = batch.events.iter().filter_map(line).collect();
+        let hidden = if lines.len() > LONGEST_BATCH { SHOWN..lines.len() - SHOWN } else { 0..0 };
+        for (number, line) in lines.iter().enumerate().filter(|(number, _)| !hidden.contains(number) || *number == hidden.start) {
+            let more = format!("… {} lines …", hidden.len());
+            push(&mut text, batch.at, if hidden.contains(&number) { &more } else { line });
         }
     }
+    for (_, at, note) in notes {
+        push(&mut text, *at, note);
+    }
+    ending(&mut text, world);
     text
+}
+
+fn ending(text: &mut String, world: &World<'_>) {
+    let run = &world.run;
+    if !run.status.is_terminal() {
+        push(text, world.now, &format!("rests {}", run.status.name()));
+        return;
+    }
+    for task in run.deferred_tasks().iter().filter(|task| !world.submitted.contains(task)) {
+        push(text, world.now, &format!("discards {} {} of {} #{}", task.workflow, task.args, task.path, task.attempt));
+    }
 }
 
 fn push(text: &mut String, at: Millis, line: &str) {
@@ -28,14 +56,15 @@ fn line(event: &Event) -> Option<String> {
         Event::Created(_) => return None,
         Event::Adopted { .. } => "taken over".to_owned(),
         Event::ScriptEntered { path, args } => format!("{path} args {args}"),
-        Event::AttemptStarted { path, attempt, .. } => format!("{path} #{attempt} started"),
+        Event::AttemptStarted { path, attempt, queued_ms: 0, .. } => format!("{path} #{attempt} started"),
+        Event::AttemptStarted { path, attempt, queued_ms, .. } => format!("{path} #{attempt} started after {queued_ms} in the queue"),
         Event::AttemptSucceeded { path, attempt, output } => format!("{path} #{attempt} returned {output}"),
         Event::AttemptFailed { path, attempt, failure, decision } => format!("{path} #{attempt} failed {}; {}", failed(failure), decided(decision)),
         Event::AttemptCancelled { path, attempt } => format!("{path} #{attempt} cancelled"),
         Event::Continued { path, error } => format!("{path} continues past {}", error.code),
         Event::CatchEntered { path, error } => format!("{path} catches {}", error.code),
         Event::ChoiceMade { path, arm: Some(arm) } => format!("{path} takes arm {arm}"),
-        Event::ChoiceMade { path, arm: None } => format!("{path} takes no arm"),
+        Event::ChoiceMade { path, arm: None } => format!("{path} finds no condition true"),
         Event::Completed { path, output } => format!("{path} = {output}"),
         Event::RegionCompleted { path } => format!("{path} through"),
         Event::ParallelEntered { path } => format!("{path} entered"),
@@ -57,7 +86,8 @@ fn line(event: &Event) -> Option<String> {
         Event::WaitEntered { path, due, event } => waits(path.as_str(), *due, event.as_deref()),
         Event::EventReceived { name, payload } => format!("event {name} {payload}"),
         Event::EventTaken { path, name } => format!("{path} takes event {name}"),
-        Event::TaskDeferred { path, attempt, workflow, args } => format!("{path} #{attempt} defers {workflow} {args}"),
+        Event::TaskSubmitted { path, workflow, args, run } => format!("submits {workflow} {args} of {path} as {run}"),
+        Event::TaskDeferred { path, attempt, workflow, args, .. } => format!("{path} #{attempt} defers {workflow} {args}"),
         Event::CancelRequested { .. } => "cancel requested".to_owned(),
         Event::DeadlineExceeded { message } => format!("deadline: {message}"),
         Event::Succeeded { outputs } => format!("succeeded {outputs}"),
@@ -85,20 +115,40 @@ fn failed(failure: &Failure) -> String {
 fn decided(decision: &Decision) -> String {
     match decision {
         Decision::Retry { wait_ms, .. } => format!("retry in {wait_ms}"),
-        Decision::Stop { reason, .. } => {
-            let name = serde_json::to_value(reason).ok();
-            name.as_ref().and_then(Value::as_str).unwrap_or("stop").to_owned()
+        Decision::Stop { reason, wait_ms: Some(wait_ms), remaining_ms: Some(remaining_ms), .. } => {
+            format!("{}: {wait_ms} + 10 > {remaining_ms}", name(*reason))
         }
+        Decision::Stop { reason, .. } => name(*reason),
     }
 }
 
+fn name(reason: Reason) -> String {
+    let name = serde_json::to_value(reason).ok();
+    name.as_ref().and_then(Value::as_str).unwrap_or("stop").to_owned()
+}
+
+/// `CODE [CLASS] [STATUS] [at PATH #ATTEMPT] [(MESSAGE)] [, after CAUSE]`; what follows from the code is left out.
 fn causes(error: &RunError) -> String {
     let mut text = error.code.clone();
+    if let Outcome::Failed(class) = error.class
+        && class.name() != error.code
+    {
+        text = format!("{} {text}", class.name());
+    }
+    if let Some(status) = error.status {
+        text.push_str(&format!(" {status}"));
+    }
     if let Some(path) = &error.path {
         text.push_str(&format!(" at {path}"));
     }
-    if error.code == "orchestration" {
+    if let Some(attempt) = error.attempt {
+        text.push_str(&format!(" #{attempt}"));
+    }
+    if matches!(error.class, Outcome::Failed(Class::Orchestration | Class::Resource) | Outcome::DeadlineExceeded) {
         text.push_str(&format!(" ({})", error.message));
+    }
+    for other in error.extra.iter().filter_map(|extra| extra.get("also")?.as_array()).flatten() {
+        text.push_str(&format!(", also {} at {}", other["code"], other["path"]).replace('"', ""));
     }
     if let Some(cause) = &error.cause {
         text.push_str(&format!(", after {}", causes(cause)));

@@ -1,125 +1,206 @@
-//! The fake world: it does what is outstanding, on a virtual clock, as the story says.
+//! The fake world: it does what is outstanding, on a virtual clock, as a setup says.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::Value;
-use viat_engine::expression::Evaluate;
 use viat_engine::failure::Failure;
 use viat_engine::journal::{Batch, Created, Event, Millis};
 use viat_engine::path::Path;
 use viat_engine::policies::class::Class;
-use viat_engine::{Input, Outstanding, Rejection, Report, Run, Wanted, decide, outstanding};
+use viat_engine::run::DeferredTask;
+use viat_engine::{Input, Outstanding, Rejection, Report, Run, Status, Wanted, decide, outstanding};
 
-use crate::case::Case;
+use crate::setup::{Crash, Setup};
 use crate::story::{Deed, How};
 
 /// How long a stopped attempt takes to end.
 const STOP_MS: Millis = 5;
-/// More decisions than this in one case are a hang.
+/// How long a decision takes that stopped at its bound.
+const YIELD_MS: Millis = 1;
+/// More decisions than this in one run are a hang.
 const MAX_DECISIONS: usize = 100_000;
-
-/// An engine that dies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Crash {
-    /// After this many batches are durable.
-    pub after_batches: usize,
-    /// How long no engine is up.
-    pub down_ms: Millis,
-}
 
 /// A world with one run in it.
 pub struct World<'a> {
-    case: &'a Case,
-    evaluator: &'a dyn Evaluate,
-    now: Millis,
+    setup: Setup<'a>,
+    /// The virtual clock.
+    pub now: Millis,
     /// What is durable.
     pub journal: Vec<Batch>,
-    run: Run,
+    /// What is no fact of the run, but worth a line: which batch it follows, when, what.
+    pub notes: Vec<(usize, Millis, String)>,
+    /// The tasks submitted in the commit that made the run succeed.
+    pub submitted: Vec<DeferredTask>,
+    /// How often an engine died.
+    pub crashes: usize,
+    /// The newest engine's memory of the run.
+    pub run: Run,
     in_flight: BTreeMap<String, Flight>,
-    deeds: Vec<(Millis, Deed)>,
+    /// Attempts that stand in the queue: until when, since when.
+    queued: BTreeMap<(Path, u32), (Millis, Millis)>,
+    landed: Vec<(Path, String)>,
     starts: u64,
 }
 
+#[derive(Clone)]
 struct Flight {
     path: Path,
     ends_at: Option<Millis>,
     report: Report,
     timeout_at: Option<Millis>,
     stopping: bool,
+    defers: Vec<(String, Value)>,
 }
 
 impl<'a> World<'a> {
-    /// A world at time zero in which the case's run has been created.
-    pub fn new(case: &'a Case, evaluator: &'a dyn Evaluate) -> World<'a> {
-        let budgets = [case.program.main.timeout_ms, case.story.timeout_ms];
+    /// A world at time zero in which the run has been created.
+    pub fn new(mut setup: Setup<'a>) -> World<'a> {
+        let budgets = [setup.program.main.timeout_ms, setup.timeout_ms];
         let deadline = budgets.into_iter().flatten().min().and_then(|ms| Millis::try_from(ms).ok());
         let created = Created {
             run: "run".to_owned(),
             workflow: "workflow".to_owned(),
             version: 1,
             revision: 1,
-            inputs: case.inputs.clone(),
+            inputs: setup.inputs.clone(),
             deadline,
-            active_budget_ms: case.story.active_budget_ms.filter(|_| deadline.is_none()),
+            active_budget_ms: setup.active_budget_ms.filter(|_| deadline.is_none()),
             owner: "engine".to_owned(),
+            draft: false,
         };
-        let program = Arc::new(case.program.clone());
         let journal = vec![Batch { at: 0, events: vec![Event::Created(created.clone())] }];
-        let mut deeds = case.story.deeds.clone();
-        deeds.sort_by_key(|(at, _)| std::cmp::Reverse(*at));
-        World { case, evaluator, now: 0, journal, run: Run::new(program, created, 0), in_flight: BTreeMap::new(), deeds, starts: 0 }
+        // Popped from the end: the earliest last, those of one moment in the order they were written.
+        setup.deeds.reverse();
+        setup.deeds.sort_by_key(|(at, _)| std::cmp::Reverse(*at));
+        let run = Run::new(Arc::clone(&setup.program), created, 0);
+        World {
+            setup,
+            now: 0,
+            journal,
+            notes: Vec::new(),
+            submitted: Vec::new(),
+            crashes: 0,
+            run,
+            in_flight: BTreeMap::new(),
+            queued: BTreeMap::new(),
+            landed: Vec::new(),
+            starts: 0,
+        }
     }
 
-    /// Runs until nothing is owed any more, dying once if asked to.
+    /// Runs until nothing is owed any more, dying where it is told to (earliest first).
     ///
     /// # Errors
     /// The story has a hole, or the run hangs: it is not terminal and nothing will ever move it.
-    pub fn play(&mut self, mut crash: Option<Crash>) -> Result<&Run, String> {
-        let mut next = Some(Input::Continue);
+    pub fn play(&mut self, crashes: &[Crash]) -> Result<(), String> {
+        let mut crashes = crashes.iter().copied().peekable();
+        // Before the engine begins with the run, somebody may already have done something to it.
+        let mut next = self.deed_at(0)?.or(Some(Input::Continue));
         for _ in 0..MAX_DECISIONS {
-            if let Some(due) = crash.filter(|crash| self.journal.len() >= crash.after_batches) {
-                crash = None;
-                next = Some(self.die(due)?);
+            if let Some(due) = crashes.next_if(|crash| self.journal.len() >= crash.after_batches) {
+                let adopted = self.die(due.down_ms)?;
+                self.handle(adopted)?;
+                // What people do reaches the next engine; everything else died with this one.
+                next = match next.filter(|input| matches!(input, Input::Cancel { .. } | Input::Event { .. })) {
+                    None => self.next_input()?,
+                    deed => deed,
+                };
             }
-            let Some(input) = next.take() else { return Ok(&self.run) };
+            let Some(input) = next.take() else { return Ok(()) };
             self.handle(input)?;
             next = self.next_input()?;
         }
         Err("the run does not come to an end".to_owned())
     }
 
+    /// How many attempts are in flight.
+    pub fn flying(&self) -> usize {
+        self.in_flight.len()
+    }
+
     /// The engine's memory and everything it ran is gone; another one takes over.
-    fn die(&mut self, crash: Crash) -> Result<Input, String> {
-        self.now += crash.down_ms;
+    fn die(&mut self, down_ms: Millis) -> Result<Input, String> {
+        self.now += down_ms;
+        self.crashes += 1;
         self.in_flight.clear();
-        self.run = Run::load(Arc::clone(&self.run.program), &self.journal)?;
+        self.queued.clear();
+        let loaded = Run::load(Arc::clone(&self.setup.program), &self.journal)?;
+        if loaded != self.run {
+            return Err("the run that the journal tells of is not the run that the dead engine had in memory".to_owned());
+        }
+        self.run = loaded;
         Ok(Input::Adopted { owner: "another engine".to_owned() })
     }
 
     fn handle(&mut self, input: Input) -> Result<(), String> {
-        let mut events = match decide(&mut self.run, input, self.now, self.evaluator) {
+        let named = if let Input::Finished { path, .. } = &input { Some(path.clone()) } else { None };
+        let mut events = match decide(&mut self.run, input, self.now, self.setup.evaluator) {
             Ok(events) => events,
-            Err(Rejection::Stale | Rejection::Terminal) => return Ok(()),
+            Err(rejection) => {
+                let what = named.map_or_else(|| "an input".to_owned(), |path| format!("a report of {path}"));
+                self.note(format!("{what} is refused: {}", if rejection == Rejection::Stale { "stale" } else { "the run has ended" }));
+                return Ok(());
+            }
         };
         // As the driver does it: what can start at once is part of the same append.
-        for wanted in self.startable() {
-            events.extend(self.start(&wanted)?);
+        loop {
+            let startable = self.startable();
+            let Some(wanted) = startable.first() else { break };
+            events.extend(self.start(wanted)?);
         }
         if !events.is_empty() {
+            self.submit(&mut events);
             self.journal.push(Batch { at: self.now, events });
         }
         self.stop_what_should_end();
-        Ok(())
+        self.status_says_what_is_owed()
     }
 
-    fn startable(&self) -> Vec<Wanted> {
-        outstanding(&self.run).attempts.into_iter().filter(|wanted| wanted.not_before <= self.now).collect()
+    /// Deferred tasks become runs in the very batch that makes this one succeed.
+    fn submit(&mut self, events: &mut Vec<Event>) {
+        for task in self.run.submissions() {
+            let run = format!("run-{}", self.submitted.len() + 2);
+            events.push(Event::TaskSubmitted { path: task.path.clone(), workflow: task.workflow.clone(), args: task.args.clone(), run });
+            self.submitted.push(task.clone());
+        }
+    }
+
+    /// `waiting` means that nothing runs, queues, waits to be tried again or can move by itself; `running` that something does.
+    fn status_says_what_is_owed(&self) -> Result<(), String> {
+        let owed = outstanding(&self.run);
+        let busy = owed.more || !owed.running.is_empty() || !owed.attempts.is_empty();
+        match self.run.status {
+            Status::Waiting if busy => Err(format!("the run is waiting, yet it is owed {owed:?}")),
+            Status::Running if !busy => Err("the run is running, yet nothing of it is".to_owned()),
+            _ => Ok(()),
+        }
+    }
+
+    fn note(&mut self, text: String) {
+        self.notes.push((self.journal.len(), self.now, text));
+    }
+
+    /// The attempts that may start now: their time has come and the queue lets them through.
+    fn startable(&mut self) -> Vec<Wanted> {
+        let due: Vec<Wanted> = outstanding(&self.run).attempts.into_iter().filter(|wanted| wanted.not_before <= self.now).collect();
+        let now = self.now;
+        self.queued.retain(|(path, attempt), _| due.iter().any(|wanted| wanted.path == *path && wanted.attempt == *attempt));
+        let mut ready = Vec::new();
+        for wanted in due {
+            let queue_ms = self.setup.scripts.outcome(&wanted).map_or(0, |outcome| outcome.queue_ms);
+            let (until, _) = *self.queued.entry((wanted.path.clone(), wanted.attempt)).or_insert((now + queue_ms, now));
+            if until <= now {
+                ready.push(wanted);
+            }
+        }
+        ready
     }
 
     fn start(&mut self, wanted: &Wanted) -> Result<Vec<Event>, String> {
-        let outcome = self.case.story.outcome(&wanted.script, wanted.attempt)?.clone();
+        let outcome = self.setup.scripts.outcome(wanted)?;
         let (path, attempt) = (wanted.path.clone(), wanted.attempt);
+        let since = self.queued.remove(&(path.clone(), attempt)).map_or(self.now, |(_, since)| since);
         if let Some(How::NotStarted(failure)) = outcome.how {
             return self.decided(Input::NotStarted { path, attempt, failure });
         }
@@ -128,19 +209,25 @@ impl<'a> World<'a> {
         let report = match outcome.how {
             Some(How::Returns(value)) => Report::Returned(value),
             Some(How::Echoes) => Report::Returned((*wanted.args).clone()),
-            Some(How::Fails(failure)) | Some(How::NotStarted(failure)) => Report::Failed(failure),
+            Some(How::Fails(failure) | How::NotStarted(failure)) => Report::Failed(failure),
             None => Report::Stopped,
         };
         let hangs = matches!(report, Report::Stopped);
         let timeout_at = wanted.timeout_ms.and_then(|ms| Millis::try_from(ms).ok()).map(|ms| self.now + ms);
-        let flight = Flight { path: path.clone(), ends_at: (!hangs).then_some(self.now + outcome.after_ms), report, timeout_at, stopping: false };
-        let events = self.decided(Input::Reserved { path, attempt, id: id.clone(), queued_ms: 0, tree: Value::Null })?;
+        let ends_at = (!hangs).then_some(self.now + outcome.after_ms);
+        let flight = Flight { path: path.clone(), ends_at, report, timeout_at, stopping: false, defers: outcome.defers };
+        let queued_ms = u64::try_from(self.now - since).unwrap_or(0);
+        let mut events = self.decided(Input::Reserved { path: path.clone(), attempt, id: id.clone(), queued_ms, tree: Value::Null })?;
+        for (workflow, args) in &flight.defers {
+            let (path, id, workflow, args) = (path.clone(), id.clone(), workflow.clone(), args.clone());
+            events.extend(self.decided(Input::Deferred { path, id, workflow, version: 1, revision: 1, args })?);
+        }
         self.in_flight.insert(id, flight);
         Ok(events)
     }
 
     fn decided(&mut self, input: Input) -> Result<Vec<Event>, String> {
-        decide(&mut self.run, input, self.now, self.evaluator).map_err(|rejection| format!("the engine refused what it asked for: {rejection:?}"))
+        decide(&mut self.run, input, self.now, self.setup.evaluator).map_err(|rejection| format!("the engine refused what it asked for: {rejection:?}"))
     }
 
     fn stop_what_should_end(&mut self) {
@@ -158,31 +245,65 @@ impl<'a> World<'a> {
     fn next_input(&mut self) -> Result<Option<Input>, String> {
         let owed = outstanding(&self.run);
         if owed.more {
+            self.now += YIELD_MS;
+            if let Some(deed) = self.deed_at(self.now)? {
+                return Ok(Some(deed));
+            }
             return Ok(Some(Input::Continue));
         }
-        let deed = self.deeds.last().map(|(at, _)| *at);
+        let deed = self.setup.deeds.last().map(|(at, _)| *at);
         let flight = self.in_flight.iter().filter_map(|(id, flight)| Some((flight.next()?, id.clone()))).min();
-        let times = [deed, flight.as_ref().map(|(at, _)| *at), owed.next_after(self.now)];
+        let queue = self.queued.values().map(|(until, _)| *until).min();
+        let times = [deed, flight.as_ref().map(|(at, _)| *at), queue, owed.next_after(self.now)];
         let Some(at) = times.into_iter().flatten().min() else { return self.at_rest(&owed) };
         self.now = self.now.max(at);
         if deed == Some(at) {
-            return Ok(self.deeds.pop().map(|(_, deed)| input_of(deed)));
+            return self.deed_at(at);
         }
         match flight.filter(|(due, _)| *due == at).and_then(|(_, id)| Some((self.in_flight.remove(&id)?, id))) {
-            Some((flight, id)) => Ok(Some(self.landed(id, flight))),
+            Some((flight, id)) => Ok(Some(self.lands(id, flight))),
             None => Ok(Some(Input::Tick)),
         }
     }
 
-    fn landed(&self, id: String, flight: Flight) -> Input {
+    fn deed_at(&mut self, at: Millis) -> Result<Option<Input>, String> {
+        let Some((_, deed)) = self.setup.deeds.pop_if(|(when, _)| *when <= at) else { return Ok(None) };
+        Ok(Some(match deed {
+            Deed::Cancel => Input::Cancel { by: Some("ana".to_owned()), reason: None },
+            Deed::Event(name, payload) => Input::Event { name, payload },
+            Deed::Crash(down_ms) => self.die(down_ms)?,
+            Deed::Late(path) => {
+                let path = Path::from(path.as_str());
+                let id = self.landed.iter().rev().find(|(landed, _)| *landed == path).map(|(_, id)| id.clone());
+                let Some(id) = id else { return Ok(Some(Input::Tick)) };
+                Input::Finished { path, id, report: Report::Returned(Value::String("late".to_owned())) }
+            }
+        }))
+    }
+
+    fn lands(&mut self, id: String, flight: Flight) -> Input {
         let timed_out = flight.timeout_at.is_some_and(|timeout| flight.ends_at.is_none_or(|end| timeout < end));
         let report = if timed_out { Report::Failed(Failure::new(Class::Timeout, "the attempt outran its timeout")) } else { flight.report };
+        self.landed.push((flight.path.clone(), id.clone()));
         Input::Finished { path: flight.path, id, report }
     }
 
+    /// Whether the journal has a wait for an event, without a timeout, that took none yet.
+    fn waits_for_an_event(&self) -> bool {
+        let mut waits = Vec::new();
+        for event in self.journal.iter().flat_map(|batch| &batch.events) {
+            match event {
+                Event::WaitEntered { path, due: None, event: Some(_) } => waits.push(path),
+                Event::EventTaken { path, .. } => waits.retain(|wait| *wait != path),
+                _ => {}
+            }
+        }
+        !waits.is_empty()
+    }
+
+    /// Nothing will ever move the run: that is right if it has ended, or if it waits for an event that has no timeout.
     fn at_rest(&self, owed: &Outstanding) -> Result<Option<Input>, String> {
-        let waits_for_an_event = self.run.status == viat_engine::Status::Waiting;
-        if self.run.status.is_terminal() || waits_for_an_event {
+        if self.run.status.is_terminal() || (self.run.status == Status::Waiting && self.waits_for_an_event()) {
             return Ok(None);
         }
         Err(format!("the run is {} and nothing will ever move it; it is owed {owed:?}", self.run.status.name()))
@@ -192,12 +313,5 @@ impl<'a> World<'a> {
 impl Flight {
     fn next(&self) -> Option<Millis> {
         self.ends_at.into_iter().chain(self.timeout_at).min()
-    }
-}
-
-fn input_of(deed: Deed) -> Input {
-    match deed {
-        Deed::Cancel => Input::Cancel { by: Some("ana".to_owned()), reason: None },
-        Deed::Event(name, payload) => Input::Event { name, payload },
     }
 }

@@ -107,7 +107,9 @@ impl Run {
     }
 
     pub(super) fn iteration_failed(&mut self, path: &Path, index: usize, error: &RunError) {
-        self.close_inside(&path.iteration(index));
+        let inner = path.iteration(index);
+        self.close_inside(&inner);
+        self.forget_errors(&inner);
         self.end_iteration(path, |state| {
             state.values.insert(index, Value::Null);
             state.failures.insert(index, json!({ "index": index, "error": error.to_value() }));

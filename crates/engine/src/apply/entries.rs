@@ -37,7 +37,8 @@ impl Run {
 
     pub(super) fn attempt_failed(&mut self, path: &Path, error: RunError, decision: &Decision, at: Millis) {
         let Some(script) = self.script_at(path).cloned() else { return };
-        self.last_error = Some(error.clone());
+        self.forget_errors(path);
+        self.errors.push(error.clone());
         let next = match decision.retry_wait_ms() {
             Some(wait_ms) => {
                 let due = at.saturating_add(Millis::try_from(wait_ms).unwrap_or(Millis::MAX));
@@ -47,6 +48,11 @@ impl Run {
             None => ScriptState { phase: Phase::Exhausted(error), ..script },
         };
         self.set_script(path, next);
+    }
+
+    /// What failed at `path` or inside it is made good, or counts elsewhere from now on.
+    pub(super) fn forget_errors(&mut self, path: &Path) {
+        self.errors.retain(|error| error.path.as_ref().is_some_and(|at| at != path && !at.is_inside(path)));
     }
 
     /// Of an entry's attempts only the last one's deferred tasks count.
@@ -62,7 +68,7 @@ impl Run {
     pub(super) fn bind_and_move_on(&mut self, path: &Path, bound: Value, output: Value) {
         let Some((frame_path, number)) = self.locate(path) else { return };
         self.close_inside(path);
-        self.last_error = None;
+        self.forget_errors(path);
         let next = self.frames.get(&frame_path).and_then(|frame| self.node(frame, number)).and_then(|node| node.next);
         if let Some(frame) = self.frames.get_mut(&frame_path) {
             frame.vars.insert(path.last().to_owned(), bound);

@@ -2,6 +2,7 @@
 
 use crate::failure::{Outcome, RunError};
 use crate::journal::Event;
+use crate::path::Path;
 use crate::run::Stopping;
 use crate::turn::Turn;
 
@@ -21,7 +22,7 @@ pub(crate) fn wind_down(turn: &mut Turn<'_>) {
         None => return,
         Some(Stopping::Cancel { message }) => Event::Cancelled { error: RunError::of_run(Outcome::Cancelled, "cancelled", message, None) },
         Some(Stopping::Deadline { message }) => {
-            let cause = turn.run.last_error.clone();
+            let cause = turn.run.last_error(&Path::root()).cloned();
             Event::Failed { error: RunError::of_run(Outcome::DeadlineExceeded, "deadline_exceeded", message, cause) }
         }
     };

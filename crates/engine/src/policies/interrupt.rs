@@ -5,7 +5,7 @@ use crate::ir::Op;
 use crate::journal::Event;
 use crate::path::Path;
 use crate::policies::class::Class;
-use crate::policies::retry::{self, Decision, Yes};
+use crate::policies::retry::{self, Decision, No, Reason, Yes};
 use crate::run::{FrameState, Phase};
 use crate::steps::script::situation;
 use crate::turn::Turn;
@@ -33,8 +33,12 @@ fn decide(turn: &Turn<'_>, path: &Path, attempt: u32, failure: &Failure) -> Deci
     let situation = situation(turn, path, attempt, failure);
     let decision = retry::decide(&turn.run.retry_rules(path), situation);
     let leave = is_idempotent(turn, path) && turn.run.script_at(path).is_some_and(|script| script.reruns < MAX_RERUNS);
+    let fits = situation.remaining_ms.is_none_or(|remaining_ms| remaining_ms >= retry::DEADLINE_SLACK_MS);
     match decision {
-        Decision::Stop { .. } if leave => Decision::Retry { retry: Yes, wait_ms: 0, remaining_ms: situation.remaining_ms },
+        Decision::Stop { .. } if leave && fits => Decision::Retry { retry: Yes, wait_ms: 0, remaining_ms: situation.remaining_ms },
+        Decision::Stop { .. } if leave => {
+            Decision::Stop { retry: No, reason: Reason::WouldOverrunDeadline, wait_ms: Some(0), remaining_ms: situation.remaining_ms }
+        }
         decision => decision,
     }
 }

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::mutants::{self, Mutant};
 use crate::policies::class::Class;
 
 /// A wait that would leave less than this of the run's budget is not taken, in milliseconds.
@@ -140,6 +141,14 @@ impl Decision {
         Decision::Stop { retry: No, reason, wait_ms: None, remaining_ms: None }
     }
 
+    /// Why no further attempt follows, if none does.
+    pub fn reason(&self) -> Option<Reason> {
+        match self {
+            Decision::Retry { .. } => None,
+            Decision::Stop { reason, .. } => Some(*reason),
+        }
+    }
+
     /// The wait before the next attempt, if there is one.
     pub fn retry_wait_ms(&self) -> Option<u64> {
         match self {
@@ -179,7 +188,8 @@ pub fn decide(rules: &[RetryRule], situation: Situation) -> Decision {
     let Some(rule) = rules.iter().find(|rule| rule.matches.covers(situation.class)) else {
         return Decision::stop(Reason::NotRetryable);
     };
-    if situation.used >= rule.times {
+    let allowed = rule.times + u32::from(mutants::on(Mutant::RetryCeiling));
+    if situation.used >= allowed {
         return Decision::stop(Reason::Exhausted);
     }
     let asked_ms = situation.retry_after_ms.unwrap_or(0).min(RETRY_AFTER_CAP_MS);

@@ -42,15 +42,17 @@ pub(crate) fn leave(turn: &mut Turn<'_>, frame: &Path) {
     match turn.fill(&program.definition(Some(&workflow)).outputs, frame) {
         Ok(outputs) => turn.emit(Event::CallCompleted { path: frame.clone(), outputs }),
         Err(message) => {
+            // It happened inside the called workflow: the calling entry's policies see it.
             let failure = Failure::orchestration(format!("outputs of {workflow}: {message}"));
-            fail_entry(turn, &frame.parent(), frame, &failure);
+            fail_entry(turn, frame, frame, &failure);
         }
     }
 }
 
 /// The called workflow's own timeout is over.
 pub(crate) fn expired(turn: &mut Turn<'_>, path: Path) {
-    let mut error = RunError::of_run(Outcome::DeadlineExceeded, "deadline_exceeded", "the called workflow's timeout is over", None);
+    let cause = turn.run.last_error(&path).cloned();
+    let mut error = RunError::of_run(Outcome::DeadlineExceeded, "deadline_exceeded", "the called workflow's timeout is over", cause);
     error.step = Some(path.last().to_owned());
     error.path = Some(path.clone());
     turn.emit(Event::ContainerStopped { path, error });

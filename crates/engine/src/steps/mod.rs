@@ -141,6 +141,9 @@ pub(crate) fn fail(turn: &mut Turn<'_>, frame: &Path, mut error: RunError) {
 
 /// Whatever is due by now happens: waits end, called workflows run out of their budgets.
 pub(crate) fn expire(turn: &mut Turn<'_>) {
+    if turn.run.stopping.is_some() {
+        return;
+    }
     let now = turn.now;
     let due = turn.run.timed.iter().filter_map(|frame_path| {
         let frame = turn.run.frames.get(frame_path)?;

@@ -3,12 +3,14 @@
 use serde_json::Value;
 
 use crate::decide::Report;
-use crate::failure::Failure;
+use crate::failure::{Failure, RunError};
 use crate::ir::{Node, Op, Script};
 use crate::journal::Event;
 use crate::key;
+use crate::mutants::{self, Mutant};
 use crate::path::Path;
 use crate::policies::class::Class;
+use crate::policies::recover;
 use crate::policies::retry::{self, Situation};
 use crate::run::{FrameState, Phase, Run};
 use crate::template::described;
@@ -35,10 +37,24 @@ pub(crate) fn finished(turn: &mut Turn<'_>, path: Path, report: Report) {
     let Some(attempt) = turn.run.script_at(&path).map(|script| script.attempt) else { return };
     match report {
         // Once the run or a container around it is being stopped, what an attempt still said is not used.
-        _ if turn.run.is_stopped(&path) => turn.emit(Event::AttemptCancelled { path, attempt }),
+        _ if turn.run.is_stopped(&path) => {
+            turn.emit(Event::AttemptCancelled { path: path.clone(), attempt });
+            if mutants::on(Mutant::RecoverFromCancel) {
+                recover_from_cancel(turn, path);
+            }
+        }
         Report::Returned(output) => turn.emit(Event::AttemptSucceeded { path, attempt, output }),
         Report::Failed(failure) => failed(turn, &path, attempt, failure),
         Report::Stopped => failed(turn, &path, attempt, Failure::new(Class::ScriptBroken, "the worker was stopped although the run goes on")),
+    }
+}
+
+/// The seeded bug [`Mutant::RecoverFromCancel`].
+fn recover_from_cancel(turn: &mut Turn<'_>, path: Path) {
+    let rules = turn.run.entry(&path).map(|node| node.policy.recover.clone()).unwrap_or_default();
+    if !rules.is_empty() {
+        let error = RunError::of_entry(&path, path.last(), None, &Failure::new(Class::ScriptBroken, "seeded"));
+        recover::entry(turn, &path.parent(), path, &rules, error);
     }
 }
 
@@ -51,7 +67,8 @@ pub(crate) fn deferred(turn: &mut Turn<'_>, path: Path, event: impl FnOnce(Path,
 }
 
 pub(crate) fn failed(turn: &mut Turn<'_>, path: &Path, attempt: u32, failure: Failure) {
-    if turn.run.is_stopped(path) {
+    // A deadline may have passed in this very decision: then the entry may be gone, or it is nobody's to try again.
+    if turn.run.script_at(path).is_none() || turn.run.is_stopped(path) {
         return;
     }
     let decision = retry::decide(&turn.run.retry_rules(path), situation(turn, path, attempt, &failure));

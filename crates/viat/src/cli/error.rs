@@ -114,6 +114,11 @@ impl CliError {
         &self.message
     }
 
+    /// What was found, as data.
+    pub fn data(&self) -> Option<&serde_json::Value> {
+        self.data.as_ref()
+    }
+
     /// The exit code.
     pub fn code(&self) -> u8 {
         self.code

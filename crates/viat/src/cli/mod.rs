@@ -23,7 +23,7 @@ mod workflow;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, Parser, Subcommand};
 use viat_engine::Status;
 use viat_engine::journal::Batch;
 use viat_engine::record::RunRecord;
@@ -82,6 +82,12 @@ enum Command {
     /// The flagship example, end to end: what failed, what was retried, what was not repeated.
     #[command(after_help = "Example:\n  viat demo\n  viat demo /tmp/content")]
     Demo(demo::DemoArgs),
+    /// Prints the completions of a shell.
+    #[command(after_help = "Example:\n  viat completions bash > /etc/bash_completion.d/viat")]
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
     /// Checks what viat needs on this machine and says how to fix what is missing.
     #[command(after_help = "Example:\n  viat doctor")]
     Doctor,
@@ -120,6 +126,10 @@ fn dispatch(cli: &Cli, output: &Output) -> Result<ExitCode, CliError> {
         Command::Init(args) => example::init(args, output),
         Command::Apply(args) => apply::run(args, &home()?, output),
         Command::Demo(args) => demo::run_demo(args, output),
+        Command::Completions { shell } => {
+            clap_complete::generate(*shell, &mut Cli::command(), "viat", &mut std::io::stdout());
+            Ok(ExitCode::SUCCESS)
+        }
         Command::Doctor => doctor::run(&cli.global.home, output),
     }
 }

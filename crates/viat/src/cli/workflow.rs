@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 use serde_json::json;
-use viat_dialect::{Catalogue, Compiled, Severity, Style, compile_named, render};
+use viat_dialect::{Catalogue, Compiled, Diagnostic, Severity, Style, compile_named, render};
 use viat_engine::ir::InputDeclaration;
 use viat_engine::{Definition, Op as Entry};
 use viat_runner::assets::{self, PUBLISHED, SCRIPT, WORKFLOW, WorkflowAsset};
@@ -93,7 +93,7 @@ pub enum WorkflowCommand {
 pub fn run(command: &WorkflowCommand, home: &Home, output: &Output) -> Result<ExitCode, CliError> {
     match command {
         WorkflowCommand::Create { name, file } => create(name, file, home, output)?,
-        WorkflowCommand::Validate { file } => validate(file, home, output)?,
+        WorkflowCommand::Validate { file } => return validate(file, home, output),
         WorkflowCommand::List => list(home, output)?,
         WorkflowCommand::Show { name, version } => show(name, *version, home, output)?,
         WorkflowCommand::Publish { name, version } => versions::publish(name, *version, home, output)?,
@@ -106,17 +106,24 @@ pub fn run(command: &WorkflowCommand, home: &Home, output: &Output) -> Result<Ex
 }
 
 fn create(name: &str, file: &Path, home: &Home, output: &Output) -> Result<(), CliError> {
-    let (version, hash) = save(name, file, home, output)?;
+    let saved = save(name, file, home, output)?;
     if output.json {
-        return output.value(&json!({"name": name, "version": version, "hash": hash.to_string()}));
+        return output.value(&json!({"name": name, "version": saved.version, "hash": saved.hash.to_string(), "warnings": saved.warnings}));
     }
-    output.line(&format!("workflow {name} version {version}; try it: viat workflow test {name} --input '{{}}'"))
+    output.line(&format!("workflow {name} version {}; try it: viat workflow test {name} --input '{{}}'", saved.version))
+}
+
+/// A workflow version that has just been saved.
+pub struct Saved {
+    version: u64,
+    hash: Hash,
+    warnings: Vec<Diagnostic>,
 }
 
 /// Checks a workflow and saves it as a new version.
-pub fn save(name: &str, file: &Path, home: &Home, output: &Output) -> Result<(u64, Hash), CliError> {
+pub fn save(name: &str, file: &Path, home: &Home, output: &Output) -> Result<Saved, CliError> {
     inputs::name(WORKFLOW, name)?;
-    let (source, definition) = checked(Some(name), file, home, output)?;
+    let Checked { source, definition, warnings } = check(Some(name), file, home, output)?;
     let refs = references(&definition);
     // What the document names was there when it was checked; the store makes sure that it still is.
     let guard = refs.iter().cloned().map(Precondition::AssetLive).collect();
@@ -126,44 +133,60 @@ pub fn save(name: &str, file: &Path, home: &Home, output: &Output) -> Result<(u6
     let op = Op::PutAsset { name: AssetName::new(WORKFLOW, name), body, hash, refs, at: inputs::now() };
     let receipt = home.store.commit_blocking(Unit { guard, ops: vec![op] }).map_err(CliError::store)?;
     match receipt.outcomes.first() {
-        Some(Outcome::AssetPut { version, .. }) => Ok((*version, hash)),
-        _ => Err(CliError::usage("the store did not say which version it made")),
+        Some(Outcome::AssetPut { version, .. }) => Ok(Saved { version: *version, hash, warnings }),
+        _ => Err(CliError::failed("the store did not say which version it made")),
     }
 }
 
-fn validate(file: &Path, home: &Home, output: &Output) -> Result<(), CliError> {
-    let (_, definition) = checked(None, file, home, output)?;
-    let entries: usize = definition.regions.iter().map(|region| region.nodes.len()).sum();
-    if output.json {
-        return output.value(&json!({"valid": true, "entries": entries}));
+fn validate(file: &Path, home: &Home, output: &Output) -> Result<ExitCode, CliError> {
+    match check(None, file, home, output) {
+        Ok(Checked { definition, warnings, .. }) => {
+            let entries: usize = definition.regions.iter().map(|region| region.nodes.len()).sum();
+            if output.json {
+                output.value(&json!({"valid": true, "entries": entries, "diagnostics": warnings}))?;
+            } else {
+                output.line(&format!("{}: nothing wrong, {entries} entries", file.display()))?;
+            }
+            Ok(ExitCode::SUCCESS)
+        }
+        // Here the diagnostics are the result.
+        Err(error) => match error.data().filter(|_| output.json) {
+            Some(diagnostics) => {
+                output.value(&json!({"valid": false, "diagnostics": diagnostics}))?;
+                Ok(ExitCode::from(error.code()))
+            }
+            None => Err(error),
+        },
     }
-    output.line(&format!("{}: nothing wrong, {entries} entries", file.display()))
+}
+
+/// A document without errors.
+struct Checked {
+    source: String,
+    definition: Definition,
+    warnings: Vec<Diagnostic>,
 }
 
 /// Reads and checks a document; warnings are shown, errors end the command.
-fn checked(name: Option<&str>, file: &Path, home: &Home, output: &Output) -> Result<(String, Definition), CliError> {
+fn check(name: Option<&str>, file: &Path, home: &Home, output: &Output) -> Result<Checked, CliError> {
     let bytes = inputs::file(file, MAX_FILE)?;
     let shown = file.display().to_string();
     let Compiled { definition, diagnostics, text } = compile_named(&shown, &bytes, name, &Stored::of(home)?);
     let style = if output.coloured { Style::Coloured } else { Style::Plain };
     let drawn = || render(&diagnostics, &text, style);
-    match definition {
-        Some(definition) => {
-            if !diagnostics.is_empty() && !output.json {
-                output.note(&drawn());
-            }
-            Ok((text, definition))
+    if let Some(definition) = definition {
+        if !diagnostics.is_empty() && !output.json {
+            output.note(&drawn());
         }
-        None => {
-            let errors = diagnostics.iter().filter(|diagnostic| diagnostic.severity == Severity::Error).count();
-            let message = match errors {
-                1 => format!("{shown} has an error; nothing was saved"),
-                _ => format!("{shown} has {errors} errors; nothing was saved"),
-            };
-            let data = serde_json::to_value(&diagnostics).unwrap_or_default();
-            Err(CliError::usage(message).drawn(drawn(), data))
-        }
+        return Ok(Checked { source: text, definition, warnings: diagnostics });
     }
+    let errors = diagnostics.iter().filter(|diagnostic| diagnostic.severity == Severity::Error).count();
+    let message = match errors {
+        1 => format!("{shown} has an error; nothing was saved"),
+        _ => format!("{shown} has {errors} errors; nothing was saved"),
+    };
+    let data = serde_json::to_value(&diagnostics).unwrap_or_default();
+    Err(CliError::usage(message).drawn(drawn(), data))
 }
 
 fn list(home: &Home, output: &Output) -> Result<(), CliError> {

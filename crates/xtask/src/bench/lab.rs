@@ -54,6 +54,9 @@ impl Lab {
             languages: Arc::new(Languages::default()),
             logs: Logs::at(home.join("logs")),
             fast_forward: false,
+            background: false,
+            active_budget_ms: 3_600_000,
+            observer: None,
         };
         let driver = Driver::start(setup)?;
         let bytes_before = size(home)?;
@@ -104,7 +107,7 @@ impl Lab {
             program: Arc::clone(&workflow.program),
             inputs: Map::<String, Value>::new(),
             timeout_ms: None,
-            active_budget_ms: 3_600_000,
+            draft: false,
         };
         Ok(self.driver.start_run(new, Some(news))?)
     }

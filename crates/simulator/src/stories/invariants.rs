@@ -1,0 +1,220 @@
+//! What must hold of every run, whatever happens to it, read off its journal without the engine's help.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde_json::Value;
+use viat_engine::journal::{Event, Millis};
+use viat_engine::path::Path;
+use viat_engine::run::DeferredTask;
+use viat_engine::{Op, Program, Run, Status};
+
+use super::attempts;
+use crate::crash::{node, sound};
+use crate::world::World;
+
+/// How long a stopped attempt takes to end, with some to spare for the decision that ends it.
+const STOP_MS: Millis = 5;
+
+/// Checks everything.
+///
+/// # Errors
+/// The first thing that does not hold.
+pub fn check(world: &World<'_>, program: &Arc<Program>) -> Result<(), String> {
+    sound(world, program)?;
+    let events: Vec<(Millis, &Event)> = world.journal.iter().flat_map(|batch| batch.events.iter().map(|event| (batch.at, event))).collect();
+    attempts::check(world, &events, program)?;
+    stopping_is_sticky(world, &events)?;
+    one_end(world, &events)?;
+    containers_keep_their_bounds(&events, program)?;
+    stopped_containers_start_nothing(&events)?;
+    tasks_follow_the_success(world, &events)?;
+    loops_keep_their_order(&events)?;
+    the_active_clock_is_right(world, program)
+}
+
+/// The default deadline counts the time in which the run is running, and none in which no engine is up.
+fn the_active_clock_is_right(world: &World<'_>, program: &Arc<Program>) -> Result<(), String> {
+    let created = &world.run.created;
+    let (Some(budget), None) = (created.active_budget_ms, created.deadline) else { return Ok(()) };
+    let mut run = Run::new(Arc::clone(program), created.clone(), 0);
+    let (mut used, mut last) = (0, 0);
+    for batch in world.journal.iter().skip(1) {
+        let taken_over = matches!(batch.events.first(), Some(Event::Adopted { .. }));
+        if run.status == Status::Running && !taken_over {
+            used += u64::try_from(batch.at - last).unwrap_or(0);
+        }
+        last = batch.at;
+        batch.events.iter().for_each(|event| run.apply(event, batch.at));
+        let left = run.remaining_ms(batch.at);
+        if !run.status.is_terminal() && left != Some(budget.saturating_sub(used)) {
+            return Err(format!("at {}: {left:?} ms of {budget} are left, {used} were used", batch.at));
+        }
+    }
+    Ok(())
+}
+
+/// After a cancel or a deadline nothing begins and no policy acts; the run ends as soon as what was in flight is dead.
+fn stopping_is_sticky(world: &World<'_>, events: &[(Millis, &Event)]) -> Result<(), String> {
+    let mut since = None;
+    for (at, event) in events {
+        match event {
+            Event::CancelRequested { .. } | Event::DeadlineExceeded { .. } if since.is_some() => return Err("the run is stopped twice".to_owned()),
+            Event::CancelRequested { .. } | Event::DeadlineExceeded { .. } => since = Some(*at),
+            Event::AttemptCancelled { .. } | Event::EventReceived { .. } | Event::Adopted { .. } | Event::TaskDeferred { .. } => {}
+            Event::Cancelled { .. } => {
+                let since = since.ok_or("cancelled without a request")?;
+                if world.crashes == 0 && at - since > STOP_MS {
+                    return Err(format!("it took {} ms to stop", at - since));
+                }
+            }
+            Event::Failed { error } if error.code == "deadline_exceeded" => {}
+            _ if since.is_some() => return Err(format!("{event:?} after the run was stopped")),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// One terminal event, the last one; nothing is in flight behind it; no success after the deadline.
+fn one_end(world: &World<'_>, events: &[(Millis, &Event)]) -> Result<(), String> {
+    let ends = |event: &Event| matches!(event, Event::Succeeded { .. } | Event::Failed { .. } | Event::Cancelled { .. });
+    let count = events.iter().filter(|(_, event)| ends(event)).count();
+    let last = events.iter().rfind(|(_, event)| !matches!(event, Event::TaskSubmitted { .. })).ok_or("an empty journal")?;
+    if count != usize::from(world.run.status.is_terminal()) || (count == 1 && !ends(last.1)) {
+        return Err(format!("{count} ends, the last event is {:?}", last.1));
+    }
+    if count == 1 && world.flying() > 0 {
+        return Err("the run has ended and something still runs".to_owned());
+    }
+    let late = world.run.created.deadline.is_some_and(|deadline| last.0 >= deadline);
+    if late && matches!(last.1, Event::Succeeded { .. }) {
+        return Err("the run succeeded after its deadline".to_owned());
+    }
+    Ok(())
+}
+
+/// No more branches or iterations live than allowed; no more iterations fail than tolerated, but the one that stops it.
+fn containers_keep_their_bounds(events: &[(Millis, &Event)], program: &Program) -> Result<(), String> {
+    let mut live: BTreeMap<&Path, usize> = BTreeMap::new();
+    let mut failed: BTreeMap<&Path, usize> = BTreeMap::new();
+    for (number, (_, event)) in events.iter().enumerate() {
+        let (path, delta) = match event {
+            Event::BranchStarted { path, .. } | Event::IterationStarted { path, .. } => (path, 1),
+            Event::BranchCompleted { path, .. } | Event::BranchFailed { path, .. } => (path, 0),
+            Event::IterationCompleted { path, .. } | Event::IterationFailed { path, .. } => (path, 0),
+            _ => continue,
+        };
+        let count = live.entry(path).or_default();
+        *count = if delta == 1 { *count + 1 } else { count.checked_sub(1).ok_or_else(|| format!("{path}: more ends than starts"))? };
+        let (limit, tolerated) = match node(program, path.last()).map(|node| &node.op) {
+            Some(Op::Parallel(parallel)) => (parallel.concurrency.unwrap_or(usize::MAX), usize::MAX),
+            Some(Op::Loop(looped)) => (looped.concurrency, looped.max_failures),
+            _ => return Err(format!("{path} is no container")),
+        };
+        if *count > limit {
+            return Err(format!("{path}: {count} at once, {limit} are allowed"));
+        }
+        if let Event::IterationFailed { .. } = event {
+            let failures = failed.entry(path).or_default();
+            *failures += 1;
+            let stops = matches!(events.get(number + 1), Some((_, Event::ContainerStopped { path: stopped, .. })) if stopped == path);
+            if stops != (*failures > tolerated) {
+                return Err(format!("{path}: {failures} failed, {tolerated} are tolerated; stopped: {stops}"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Inside a stopped container nothing starts and nothing fails; what was in flight is recorded as cancelled before it fails.
+fn stopped_containers_start_nothing(events: &[(Millis, &Event)]) -> Result<(), String> {
+    let mut stopped: BTreeSet<&str> = BTreeSet::new();
+    let mut flying: BTreeSet<&str> = BTreeSet::new();
+    for (_, event) in events {
+        let inside = |path: &Path| stopped.iter().any(|stop| attempts::is_inside(path.as_str(), stop));
+        match event {
+            Event::AttemptStarted { path, .. } => {
+                if inside(path) {
+                    return Err(format!("{path} started inside a stopped container"));
+                }
+                flying.insert(path.as_str());
+            }
+            Event::AttemptSucceeded { path, .. } | Event::AttemptFailed { path, .. } | Event::Continued { path, .. } | Event::Completed { path, .. } => {
+                if inside(path) {
+                    return Err(format!("{event:?} inside a stopped container"));
+                }
+                flying.remove(path.as_str());
+            }
+            Event::AttemptCancelled { path, .. } => {
+                flying.remove(path.as_str());
+            }
+            Event::ContainerStopped { path, .. } => {
+                stopped.insert(path.as_str());
+            }
+            Event::EntryFailed { path, .. } => {
+                if let Some(left) = flying.iter().find(|left| attempts::is_inside(left, path.as_str())) {
+                    return Err(format!("{path} failed while {left} was in flight"));
+                }
+                stopped.retain(|stop| *stop != path.as_str() && !attempts::is_inside(stop, path.as_str()));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Deferred tasks are submitted once, in the commit that makes the run succeed: of each entry only the last attempt's.
+fn tasks_follow_the_success(world: &World<'_>, events: &[(Millis, &Event)]) -> Result<(), String> {
+    let mut newest: BTreeMap<&Path, u32> = BTreeMap::new();
+    let mut tasks: Vec<DeferredTask> = Vec::new();
+    let mut submitted = 0;
+    for (_, event) in events {
+        match event {
+            Event::AttemptStarted { path, attempt, .. } | Event::AttemptFailed { path, attempt, .. } => {
+                newest.insert(path, *attempt);
+            }
+            Event::TaskDeferred { path, attempt, workflow, version, revision, args } => tasks.push(DeferredTask {
+                path: path.clone(),
+                attempt: *attempt,
+                workflow: workflow.clone(),
+                version: *version,
+                revision: *revision,
+                args: args.clone(),
+            }),
+            Event::TaskSubmitted { .. } => submitted += 1,
+            _ => {}
+        }
+    }
+    tasks.retain(|task| newest.get(&task.path) == Some(&task.attempt));
+    if !events.iter().any(|(_, event)| matches!(event, Event::Succeeded { .. })) {
+        tasks.clear();
+    }
+    if tasks == world.submitted && tasks.len() == submitted { Ok(()) } else { Err(format!("submitted {:?} instead of {tasks:?}", world.submitted)) }
+}
+
+/// A loop's value lists its iterations in input order: a script's value is its own path.
+fn loops_keep_their_order(events: &[(Millis, &Event)]) -> Result<(), String> {
+    let end = events.iter().find_map(|(_, event)| if let Event::Succeeded { outputs } = event { outputs.as_object() } else { None });
+    let Some(outputs) = end else { return Ok(()) };
+    for (id, value) in outputs {
+        for (index, item) in value.as_array().into_iter().flatten().enumerate() {
+            let (own, prefix) = (format!("{id}["), format!("{id}[{index}]"));
+            let mut strings = Vec::new();
+            collect_strings(item, &mut strings);
+            if let Some(stray) = strings.into_iter().find(|text| text.starts_with(&own) && !text.starts_with(&prefix)) {
+                return Err(format!("{id}: item {index} holds {stray}"));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn collect_strings<'v>(value: &'v Value, into: &mut Vec<&'v str>) {
+    match value {
+        Value::String(text) => into.push(text),
+        Value::Array(items) => items.iter().for_each(|item| collect_strings(item, into)),
+        Value::Object(map) => map.values().for_each(|item| collect_strings(item, into)),
+        _ => {}
+    }
+}
