@@ -19,7 +19,9 @@ pub fn write(report: &Report) -> Done {
 }
 
 fn section(report: &Report) -> String {
-    let mut lines = vec![report.machine_line(), String::new(), "| measured | |".to_owned(), "|---|---|".to_owned()];
+    let mut lines = vec![report.machine_line(), String::new()];
+    lines.extend(report.caution().map(|caution| format!("**Caution:** {caution}.\n")));
+    lines.extend(["| measured | |".to_owned(), "|---|---|".to_owned()]);
     lines.extend(report.figures().iter().map(|(name, value)| format!("| {name} | {value} |")));
     lines.extend([String::new(), "| target | found | |".to_owned(), "|---|---|---|".to_owned()]);
     lines.extend(report.verdicts().iter().map(|verdict| {

@@ -102,6 +102,7 @@ impl Report {
     /// For a terminal.
     pub fn table(&self) -> String {
         let mut lines = vec![self.machine_line(), String::new()];
+        lines.extend(self.caution().map(|caution| format!("CAUTION: {caution}\n")));
         lines.extend(self.figures().iter().map(|(name, value)| format!("{name:<56} {value}")));
         lines.push(String::new());
         for verdict in self.verdicts() {
@@ -109,6 +110,15 @@ impl Report {
             lines.push(format!("{word:<7} {:<64} {}", verdict.target, verdict.found));
         }
         lines.join("\n")
+    }
+
+    /// What makes these figures useless, if something does.
+    pub fn caution(&self) -> Option<&'static str> {
+        if self.sequential.step.p50_ms < self.floor_ms() {
+            return Some("a step took less than its own fsync and pipe: the machine was so busy that the ratios mean nothing; measure again");
+        }
+        let busy = self.machine.cpu_stalled.is_some_and(|share| share > 0.5);
+        busy.then_some("the machine was busy with other work: do not compare these figures with others")
     }
 
     /// Where and when.

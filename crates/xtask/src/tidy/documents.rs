@@ -1,4 +1,4 @@
-//! What the documents keep to: both languages name the same commands, and each folder of cases says what it is about.
+//! What the documents keep to: both languages name the same commands, and each folder of cases is described.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -44,23 +44,28 @@ fn commands(text: &str) -> BTreeSet<String> {
     found
 }
 
-/// Folders of cases without a README.md that are not named in `cases/README.md` either.
+/// Folders of cases that neither have a README.md nor stand in the list of ARCHITECTURE.md.
 fn undescribed(root: &Path) -> Done<Vec<String>> {
     let cases = root.join("cases");
     if !cases.is_dir() {
         return Ok(Vec::new());
     }
-    let list = std::fs::read_to_string(cases.join("README.md")).unwrap_or_default();
+    let map = std::fs::read_to_string(root.join("ARCHITECTURE.md")).unwrap_or_default();
     let mut problems = Vec::new();
     for entry in std::fs::read_dir(&cases)? {
         let entry = entry?;
         let name = entry.file_name().to_string_lossy().into_owned();
-        if entry.file_type()?.is_dir() && !entry.path().join("README.md").is_file() && !list.contains(&name) {
-            problems.push(format!("cases/{name}: neither a README.md nor a line in cases/README.md"));
+        if entry.file_type()?.is_dir() && !entry.path().join("README.md").is_file() && !is_listed(&map, &name) {
+            problems.push(format!("cases/{name}: neither a README.md nor a row `cases/{name}` in ARCHITECTURE.md"));
         }
     }
     problems.sort();
     Ok(problems)
+}
+
+/// The whole name in backticks: `if` is part of many words.
+fn is_listed(map: &str, name: &str) -> bool {
+    map.contains(&format!("`cases/{name}`"))
 }
 
 #[cfg(test)]
@@ -72,5 +77,11 @@ mod tests {
         let english = commands("```sh\n$ viat doctor # checks\ncargo build\n```\nviat in prose\n");
         assert_eq!(english.len(), 2);
         assert_eq!(differences(&english, &commands("```\nviat doctor\n```\n")), ["README.zh-CN.md: lacks `cargo build`, which the other language has"]);
+    }
+
+    #[test]
+    fn a_folder_is_listed_by_its_whole_name() {
+        assert!(is_listed("| `cases/if` | branches |", "if"));
+        assert!(!is_listed("a life, `cases/iffy`", "if"));
     }
 }
