@@ -337,9 +337,9 @@ def fault(kind, code, message, **more):
 
 
 def flush():
-    for stream in (sys.stdout, sys.stderr):
+    for name in ("stdout", "stderr"):
         try:
-            stream.flush()
+            getattr(sys, name).flush()
         except Exception:
             pass
 

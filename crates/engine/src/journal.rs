@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use crate::failure::{Failure, RunError};
 use crate::path::Path;
 use crate::policies::retry::Decision;
+use crate::turn;
 
 /// Milliseconds since 1970-01-01T00:00:00Z.
 pub type Millis = i64;
@@ -320,4 +321,29 @@ pub struct Created {
 
 fn is_zero(value: &u64) -> bool {
     *value == 0
+}
+
+impl Event {
+    /// Roughly the bytes that the event takes in a journal.
+    pub fn weight(&self) -> usize {
+        let value = |value: &Value| turn::weight(value);
+        64 + match self {
+            Event::Completed { output, .. } | Event::AttemptSucceeded { output, .. } => value(output),
+            Event::ScriptEntered { args, .. } | Event::TaskDeferred { args, .. } | Event::TaskSubmitted { args, .. } => value(args),
+            Event::Succeeded { outputs } | Event::CallCompleted { outputs, .. } => value(outputs),
+            Event::LoopEntered { items, .. } => items.iter().flatten().map(value).sum(),
+            Event::EventReceived { payload, .. } => value(payload),
+            Event::Created(Created { inputs, .. }) | Event::CallEntered { inputs, .. } => inputs.values().map(value).sum(),
+            Event::AttemptFailed { failure, .. } => failure.extra.as_ref().map_or(0, value) + failure.message.len(),
+            Event::Continued { error, .. }
+            | Event::CatchEntered { error, .. }
+            | Event::BranchFailed { error, .. }
+            | Event::IterationFailed { error, .. }
+            | Event::ContainerStopped { error, .. }
+            | Event::EntryFailed { error, .. }
+            | Event::Failed { error }
+            | Event::Cancelled { error } => error.extra.as_ref().map_or(0, value) + error.message.len(),
+            _ => 0,
+        }
+    }
 }

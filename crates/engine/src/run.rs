@@ -37,6 +37,9 @@ pub enum Status {
 }
 
 impl Status {
+    /// Every status.
+    pub const ALL: [Status; 6] = [Status::Queued, Status::Running, Status::Waiting, Status::Succeeded, Status::Failed, Status::Cancelled];
+
     /// Whether nothing more happens by itself.
     pub fn is_terminal(self) -> bool {
         matches!(self, Status::Succeeded | Status::Failed | Status::Cancelled)

@@ -14,6 +14,9 @@ pub const MAX_EVENTS: usize = 1_000;
 /// The most value bytes, roughly, that one decision makes before it yields.
 pub const MAX_BYTES: usize = 1 << 20;
 
+/// The largest value that a template may make, roughly, in bytes of text.
+pub const MAX_VALUE_BYTES: usize = 64 << 20;
+
 pub(crate) struct Turn<'a> {
     pub run: &'a mut Run,
     pub evaluator: &'a dyn Evaluate,
@@ -28,7 +31,7 @@ impl<'a> Turn<'a> {
     }
 
     pub fn emit(&mut self, event: Event) {
-        self.bytes += weight_of_event(&event);
+        self.bytes += event.weight();
         self.run.apply(&event, self.now);
         self.events.push(event);
     }
@@ -44,6 +47,10 @@ impl<'a> Turn<'a> {
         if template::is_too_deep(&value) {
             return Err(format!("the value is nested deeper than {} levels", template::MAX_DEPTH));
         }
+        let bytes = weight(&value);
+        if bytes > MAX_VALUE_BYTES {
+            return Err(format!("the value has about {bytes} bytes, the most is {MAX_VALUE_BYTES}"));
+        }
         Ok(value)
     }
 
@@ -53,19 +60,8 @@ impl<'a> Turn<'a> {
     }
 }
 
-fn weight_of_event(event: &Event) -> usize {
-    match event {
-        Event::Completed { output, .. } | Event::AttemptSucceeded { output, .. } => weight(output),
-        Event::ScriptEntered { args, .. } => weight(args),
-        Event::Succeeded { outputs } | Event::CallCompleted { outputs, .. } => weight(outputs),
-        Event::LoopEntered { items, .. } => items.iter().flatten().map(weight).sum(),
-        Event::EventReceived { payload, .. } => weight(payload),
-        _ => 64,
-    }
-}
-
 /// Roughly the bytes that a value takes as text; no value is serialised for it.
-fn weight(value: &Value) -> usize {
+pub(crate) fn weight(value: &Value) -> usize {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => 8,
         Value::String(text) => text.len() + 2,

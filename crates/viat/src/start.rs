@@ -59,6 +59,7 @@ pub fn prepare(store: &dyn Store, request: &Request<'_>) -> Result<NewRun, CliEr
         inputs: checked,
         timeout_ms: budgets.into_iter().flatten().min(),
         draft,
+        key: None,
         program: Arc::new(program),
     })
 }

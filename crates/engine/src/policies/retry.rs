@@ -121,7 +121,7 @@ boolean_tag!(No, false);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
-    /// The entry has no retry rule.
+    /// The entry has no retry rule, and the class is one that could be retried.
     NoRetryConfigured,
     /// The class is never retried.
     NotRetryable,
@@ -183,7 +183,8 @@ pub fn decide(rules: &[RetryRule], situation: Situation) -> Decision {
         return Decision::stop(Reason::Cancelled);
     }
     if rules.is_empty() {
-        return Decision::stop(Reason::NoRetryConfigured);
+        let reason = if situation.class.is_retryable() { Reason::NoRetryConfigured } else { Reason::NotRetryable };
+        return Decision::stop(reason);
     }
     let Some(rule) = rules.iter().find(|rule| rule.matches.covers(situation.class)) else {
         return Decision::stop(Reason::NotRetryable);

@@ -110,6 +110,8 @@ impl Loop {
         if self.draining.is_some() {
             return;
         }
+        // What dead engines left behind besides their runs; a sweep that fails is followed by another.
+        let _ = self.store.sweep_owners();
         let claimed = self.claim_waiting();
         if claimed {
             self.parked_wake = self.store.next_wake(self.owner()).unwrap_or(None);

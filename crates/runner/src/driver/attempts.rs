@@ -17,6 +17,9 @@ use super::{Loop, Message, News};
 use crate::assets::{self, AssetError};
 use crate::script::{self, Call, Context, Fault, FaultKind, Notice, Outcome, Reservation, ScriptCode};
 
+/// The largest `extra` of a refusal that is kept, in bytes of JSON.
+const MAX_EXTRA_BYTES: usize = 1 << 20;
+
 impl Loop {
     /// Reserves workers for the attempts that are due: at once where one is idle, otherwise in the background.
     pub(super) fn start_attempts(&mut self, hot: &mut Hot, now: Millis) -> Vec<Event> {
@@ -220,5 +223,10 @@ fn failure_of(fault: Fault) -> Failure {
         FaultKind::Resource => Class::Resource,
         FaultKind::EnvironmentNotReady => Class::EnvironmentNotReady,
     };
-    Failure { class, code: fault.code, message: fault.message, status: fault.status, extra: fault.extra, retry_after_ms: fault.retry_after_ms }
+    let extra = fault.extra.map(|extra| match extra.to_string().len() {
+        size if size > MAX_EXTRA_BYTES => serde_json::json!({"dropped": format!("extra had {size} bytes, the most is {MAX_EXTRA_BYTES}")}),
+        _ => extra,
+    });
+    let message = if fault.message.trim().is_empty() { "(it came without a message)".to_owned() } else { fault.message };
+    Failure { class, code: fault.code, message, status: fault.status, extra, retry_after_ms: fault.retry_after_ms }
 }

@@ -7,7 +7,7 @@ use viat_engine::journal::{Batch, Created, Event, Millis};
 use viat_engine::{Input, Run, outstanding};
 use viat_store::{EncodedBatch, Op, Receipt, RunId, RunRow, StoreError, Summary, Unit};
 
-use super::handle::{NewRun, NewsSender, deadline_of};
+use super::handle::{NewRun, NewsSender, RUN_KEYS, RunKey, deadline_of};
 use super::hot::{Commit, Hot, Pending};
 use super::{CANCEL_GRACE, DriverError, Loop, Message, News, Reply};
 use crate::script::Stop;
@@ -34,6 +34,7 @@ impl Loop {
         };
         let run = Run::new(new.program, created.clone(), now);
         let mut hot = Hot::new(new.id, run, news);
+        hot.children.extend(new.key.map(|RunKey { key, value }| Op::ClaimKey { space: RUN_KEYS.to_owned(), key, value }));
         self.prewarm(&mut hot);
         // The first decision shares the append that creates the run.
         let mut events = vec![Event::Created(created)];

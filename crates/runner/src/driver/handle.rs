@@ -51,7 +51,20 @@ pub struct NewRun {
     pub timeout_ms: Option<u64>,
     /// Whether this is a rehearsal with drafts.
     pub draft: bool,
+    /// A key that no other run may have: it is claimed in the append that creates the run.
+    pub key: Option<RunKey>,
 }
+
+/// A caller's idempotency key for the start of a run.
+pub struct RunKey {
+    /// The key.
+    pub key: String,
+    /// What the next caller with this key is told; see [`viat_store::StoreError::KeyTaken`].
+    pub value: Vec<u8>,
+}
+
+/// The space of the store's keys that run starts are claimed in.
+pub const RUN_KEYS: &str = "run-start";
 
 /// Hears the news of every run of this engine, on the driver's thread.
 pub type Observer = Arc<dyn Fn(&RunId, &News) + Send + Sync>;

@@ -37,7 +37,7 @@ pub(super) struct Hot {
     /// The script versions that the run pins, as they are asked for.
     pub scripts: BTreeMap<String, Result<Arc<ScriptCode>, Fault>>,
     pub news: Option<NewsSender>,
-    /// Runs to create in the append that makes this one succeed.
+    /// What goes into the next append besides the run's own events: deferred runs, the key of its start.
     pub children: Vec<Op>,
     /// What the store's lists show of the run.
     pub summary: Summary,

@@ -29,12 +29,15 @@ use crate::clock::Clock;
 use crate::logs::Logs;
 use crate::script::{Pools, RunnerConfig};
 
-pub use handle::{Driver, DriverError, NewRun, News, NewsSender, Observer};
+pub use handle::{Driver, DriverError, NewRun, News, NewsSender, Observer, RUN_KEYS, RunKey};
 pub(crate) use handle::{Message, Reply};
 use hot::{Hot, Pending};
 
 /// How long a cancelled attempt may take to end by itself.
 pub const CANCEL_GRACE: Duration = Duration::from_secs(5);
+
+/// What has happened to a run goes into one append up to about this size; the rest waits for the next.
+const MAX_APPEND_BYTES: usize = 16 << 20;
 
 /// What a driver is made of.
 pub struct Setup {
@@ -172,8 +175,13 @@ impl Loop {
     fn decide_backlog(&mut self, hot: &mut Hot) -> Vec<Event> {
         let now = self.clock.now();
         let mut events = Vec::new();
-        while let Some(pending) = hot.backlog.pop_front() {
-            events.extend(self.decide(hot, pending, now));
+        let mut bytes = 0;
+        while bytes < MAX_APPEND_BYTES
+            && let Some(pending) = hot.backlog.pop_front()
+        {
+            let decided = self.decide(hot, pending, now);
+            bytes += decided.iter().map(Event::weight).sum::<usize>();
+            events.extend(decided);
         }
         loop {
             events.extend(self.start_attempts(hot, now));
@@ -221,7 +229,8 @@ impl Loop {
             return;
         }
         // While an append is under way nothing is decided; when it is durable everything due is looked at anyway.
-        let wake = if hot.commit.is_none() { hot.next_wake() } else { None };
+        // A driver that is ending starts nothing, so nothing that is due concerns it any more.
+        let wake = if hot.commit.is_none() && self.draining.is_none() { hot.next_wake() } else { None };
         hot.timer = wake.map(|at| (at, hot.id.clone()));
         self.timers.extend(hot.timer.clone());
         self.runs.insert(hot.id.clone(), hot);
@@ -229,18 +238,21 @@ impl Loop {
 
     fn fire_timers(&mut self) {
         let now = self.clock.now();
-        while let Some((_, id)) = self.timers.first().filter(|(at, _)| *at <= now).cloned() {
-            self.timers.pop_first();
-            self.happened(&id, Pending::Input(Input::Tick));
+        // What falls due again at once gets its turn after the messages that are waiting.
+        let due: Vec<(Millis, RunId)> = self.timers.iter().take_while(|(at, _)| *at <= now).cloned().collect();
+        for timer in due {
+            self.timers.remove(&timer);
+            self.happened(&timer.1, Pending::Input(Input::Tick));
         }
-        if self.parked_wake.is_some_and(|at| at <= now) {
+        if self.draining.is_none() && self.parked_wake.is_some_and(|at| at <= now) {
             self.wake_parked(now);
         }
     }
 
     /// How long nothing will happen unless a message comes.
     fn pause(&self) -> Option<Duration> {
-        let timers = self.timers.first().map(|(at, _)| *at).into_iter().chain(self.parked_wake);
+        let parked = self.parked_wake.filter(|_| self.draining.is_none());
+        let timers = self.timers.first().map(|(at, _)| *at).into_iter().chain(parked);
         let drain = self.draining.as_ref().map(|(until, _)| until.saturating_duration_since(Instant::now()));
         timers.map(|at| self.clock.until(at)).chain(drain).min()
     }

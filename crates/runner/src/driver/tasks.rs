@@ -33,7 +33,7 @@ impl Loop {
         if !matches!(events.last(), Some(Event::Succeeded { .. })) {
             return;
         }
-        for task in hot.run.deferred_tasks() {
+        for task in hot.run.submissions() {
             let id = RunId::from(uuid::Uuid::now_v7().to_string());
             match self.child(&id, task, now) {
                 Ok(op) => {

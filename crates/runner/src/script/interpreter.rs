@@ -59,6 +59,9 @@ impl Interpreter {
     }
 }
 
+/// Python 3.9, as major · 100 + minor.
+const OLDEST: u32 = 309;
+
 fn on_path(name: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH")?;
     env::split_paths(&path)
@@ -84,7 +87,20 @@ fn read(said: &[u8]) -> Option<Interpreter> {
     path.is_absolute().then(|| Interpreter { path, bundle: Some(Arc::from(&said[end + 1..])) })
 }
 
+/// Says in so many words that a Python is too old, before anything asks of it what it does not know.
+fn refuse_old(path: &Path) -> io::Result<()> {
+    let done = Command::new(path).current_dir("/").args(["-c", "import sys; print(sys.version_info[0] * 100 + sys.version_info[1])"]).output();
+    let done = done.map_err(|error| io::Error::new(error.kind(), format!("{} cannot be started: {error}", path.display())))?;
+    let version: u32 = String::from_utf8_lossy(&done.stdout).trim().parse().unwrap_or(0);
+    if version < OLDEST {
+        let (major, minor) = (version / 100, version % 100);
+        return Err(io::Error::other(format!("{} is Python {major}.{minor}; 3.9 or newer is needed", path.display())));
+    }
+    Ok(())
+}
+
 fn ask(path: &Path, sources: &str) -> io::Result<Vec<u8>> {
+    refuse_old(path)?;
     let mut child = Command::new(path)
         .current_dir("/")
         .args(["-I", "-S", "-c", python::COMPILER])

@@ -3,11 +3,12 @@
 use axum::Json;
 use axum::extract::rejection::JsonRejection;
 use axum::extract::{Path, State};
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use viat_store::RunId;
+use viat_runner::driver::{DriverError, RUN_KEYS, RunKey};
+use viat_store::{Hash, RunId, StoreError};
 
 use super::Engine;
 use super::problem::Problem;
@@ -59,20 +60,56 @@ fn empty() -> Value {
     json!({})
 }
 
-/// Starts a run in the background.
-pub async fn start(State(engine): State<Engine>, body: Result<Json<StartBody>, JsonRejection>) -> Result<Response, Problem> {
+/// Starts a run in the background. With an `Idempotency-Key`, the same request again gives the same run.
+pub async fn start(State(engine): State<Engine>, headers: HeaderMap, body: Result<Json<StartBody>, JsonRejection>) -> Result<Response, Problem> {
     let Json(body) = body?;
-    let id = blocking(move || {
-        let timeout_ms = duration_value(&body.timeout, "timeout")?;
-        let which = body.version.map_or(Which::Published, Which::Version);
-        let new = prepare(engine.store.as_ref(), &Request { workflow: &body.workflow, which, inputs: &body.inputs, timeout_ms })?;
-        let id = new.id.clone();
-        engine.driver.start_run(new, None).map_err(CliError::driver)?;
-        Ok(id)
-    })
-    .await?;
+    let key = idempotency_key(&headers)?;
+    let (status, id) = blocking(move || start_or_find(&engine, &body, key)).await??;
     let location = format!("/api/v1/runs/{id}");
-    Ok((StatusCode::CREATED, [(header::LOCATION, location)], Json(json!({"id": id.as_str()}))).into_response())
+    Ok((status, [(header::LOCATION, location)], Json(json!({"id": id}))).into_response())
+}
+
+/// What is kept under an idempotency key.
+#[derive(Deserialize, Serialize)]
+struct Claimed {
+    run: String,
+    /// The hash of the request that made the run.
+    request: String,
+}
+
+fn start_or_find(engine: &Engine, body: &StartBody, key: Option<String>) -> Result<Result<(StatusCode, String), Problem>, CliError> {
+    let request = Hash::of(json!(body).to_string().as_bytes()).to_string();
+    if let Some(key) = &key
+        && let Some(claimed) = engine.store.key(RUN_KEYS, key).map_err(CliError::store)?
+    {
+        return Ok(known(&claimed, &request));
+    }
+    let timeout_ms = duration_value(&body.timeout, "timeout")?;
+    let which = body.version.map_or(Which::Published, Which::Version);
+    let mut new = prepare(engine.store.as_ref(), &Request { workflow: &body.workflow, which, inputs: &body.inputs, timeout_ms })?;
+    let id = new.id.to_string();
+    new.key = key.map(|key| RunKey { key, value: json!(Claimed { run: id.clone(), request: request.clone() }).to_string().into_bytes() });
+    match engine.driver.start_run(new, None) {
+        Ok(()) => Ok(Ok((StatusCode::CREATED, id))),
+        // Another request with the same key was faster.
+        Err(DriverError::Store(StoreError::KeyTaken { value, .. })) => Ok(known(&value, &request)),
+        Err(error) => Err(CliError::driver(error)),
+    }
+}
+
+fn known(claimed: &[u8], request: &str) -> Result<(StatusCode, String), Problem> {
+    match serde_json::from_slice::<Claimed>(claimed) {
+        Ok(claimed) if claimed.request == request => Ok((StatusCode::OK, claimed.run)),
+        Ok(claimed) => Err(Problem::new(StatusCode::CONFLICT, format!("this Idempotency-Key was used for another request, which started run {}", claimed.run))),
+        Err(error) => Err(Problem::new(StatusCode::INTERNAL_SERVER_ERROR, format!("what is kept under this Idempotency-Key cannot be read: {error}"))),
+    }
+}
+
+fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
+    let Some(value) = headers.get("idempotency-key") else { return Ok(None) };
+    let text = value.to_str().ok().filter(|text| !text.is_empty() && text.len() <= 256);
+    let text = text.ok_or_else(|| Problem::new(StatusCode::BAD_REQUEST, "an Idempotency-Key has 1 to 256 printable ASCII characters"))?;
+    Ok(Some(text.to_owned()))
 }
 
 /// The record of a run.

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use serde::Serialize;
-use viat_runner::assets::{SCRIPT, WORKFLOW};
+use viat_runner::assets::{self, SCRIPT, WORKFLOW};
 use viat_store::{AssetName, At, Hash};
 
 use super::error::CliError;
@@ -25,7 +25,7 @@ pub struct ApplyArgs {
     /// Say what would be done, and do nothing.
     #[arg(long)]
     dry_run: bool,
-    /// Publish every workflow that is created or updated.
+    /// Publish the newest version of every workflow of the project.
     #[arg(long)]
     publish: bool,
 }
@@ -52,7 +52,10 @@ enum Action {
 pub fn run(args: &ApplyArgs, home: &Home, output: &Output) -> Result<ExitCode, CliError> {
     let plan = plan(&args.dir, home)?;
     if !args.dry_run {
-        carry_out(&plan, args.publish, home, output)?;
+        carry_out(&plan, home, output)?;
+        if args.publish {
+            publish(&plan, home)?;
+        }
     }
     if output.json {
         output.value(&plan)?;
@@ -74,7 +77,7 @@ pub fn run(args: &ApplyArgs, home: &Home, output: &Output) -> Result<ExitCode, C
 
 /// Makes the home's assets those of the folder.
 pub fn apply(dir: &Path, home: &Home, output: &Output) -> Result<(), CliError> {
-    carry_out(&plan(dir, home)?, false, home, output)
+    carry_out(&plan(dir, home)?, home, output)
 }
 
 fn plan(dir: &Path, home: &Home) -> Result<Vec<Step>, CliError> {
@@ -117,7 +120,18 @@ fn step(kind: &'static str, file: PathBuf, home: &Home) -> Result<Step, CliError
     Ok(Step { kind, name, action, file })
 }
 
-fn carry_out(plan: &[Step], publish: bool, home: &Home, output: &Output) -> Result<(), CliError> {
+fn publish(plan: &[Step], home: &Home) -> Result<(), CliError> {
+    for step in plan.iter().filter(|step| step.kind == WORKFLOW) {
+        let newest = home.store.asset(&AssetName::new(WORKFLOW, step.name.as_str()), At::Latest).map_err(CliError::store)?;
+        let published = assets::published(home.store.as_ref(), &step.name, At::Latest).map_err(CliError::assets)?;
+        if newest.is_some_and(|newest| published != Some(newest.info.version)) {
+            versions::set_published(&step.name, None, home)?;
+        }
+    }
+    Ok(())
+}
+
+fn carry_out(plan: &[Step], home: &Home, output: &Output) -> Result<(), CliError> {
     let open: Vec<&Step> = plan.iter().filter(|step| step.action != Action::Unchanged).collect();
     for step in open.iter().filter(|step| step.kind == SCRIPT) {
         script::save(&step.name, &step.file, home)?;
@@ -129,7 +143,6 @@ fn carry_out(plan: &[Step], publish: bool, home: &Home, output: &Output) -> Resu
         let mut first_error = None;
         for step in &left {
             match workflow::save(&step.name, &step.file, home, output) {
-                Ok(_) if publish => versions::set_published(&step.name, None, home).map(|_| ())?,
                 Ok(_) => {}
                 Err(error) => {
                     first_error.get_or_insert(error);

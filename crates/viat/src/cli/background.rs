@@ -125,7 +125,7 @@ fn cancel_here(id: &RunId, args: &CancelArgs, home: &Home) -> Result<(), CliErro
 /// Follows a run of another process until it ends.
 pub fn watch(id: &RunId, home: &Home, output: &Output) -> Result<ExitCode, CliError> {
     let mut progress = Progress::new(output);
-    let mut seen = 0;
+    let (mut seen, mut told) = (0, false);
     loop {
         // The row first: once it says that the run has ended, the journal has everything.
         let row = home.store.run(id).map_err(CliError::store)?;
@@ -135,9 +135,13 @@ pub fn watch(id: &RunId, home: &Home, output: &Output) -> Result<ExitCode, CliEr
             let batch = batch.decode().map_err(|error| CliError::failed(format!("the journal of run {id} cannot be read: {error}")))?;
             progress.events(&batch);
         }
-        if row.is_none_or(|row| row.summary.ended_at.is_some()) {
+        if row.as_ref().is_none_or(|row| row.summary.ended_at.is_some()) {
             break;
         }
+        if !told && row.is_some_and(|row| row.owner.is_none()) && Client::find(&home.folder)?.is_none() {
+            output.note(&format!("no server runs on this home: the run waits for one (viat server), or for: viat run resume {id}"));
+        }
+        told = true;
         std::thread::sleep(LOOK_EVERY);
     }
     progress.finish();

@@ -57,7 +57,7 @@ pub fn name(kind: &str, name: &str) -> Result<(), CliError> {
 /// A duration as the language writes it; `None` if none was given.
 pub fn duration(text: Option<&str>, flag: &str) -> Result<Option<u64>, CliError> {
     let Some(text) = text else { return Ok(None) };
-    let parsed = viat_dialect::duration::parse(text).map_err(|error| CliError::usage(format!("{flag}: {error}")))?;
+    let parsed = viat_dialect::duration::parse(text).map_err(|error| CliError::usage(format!("{flag}: {error}")).help(viat_dialect::duration::ALLOWED))?;
     Ok(parsed.millis())
 }
 

@@ -114,6 +114,11 @@ pub fn run() -> ExitCode {
 }
 
 fn dispatch(cli: &Cli, output: &Output) -> Result<ExitCode, CliError> {
+    if std::env::var_os("VIAT_URL").is_some_and(|url| !url.is_empty()) {
+        return Err(
+            CliError::usage("VIAT_URL is set, and this version cannot use a server elsewhere yet").help("unset it; a server on this home is found by itself")
+        );
+    }
     let home = || crate::wiring::Home::open(&cli.global.home);
     match &cli.command {
         Command::Script(command) => script::run(command, &home()?, output),

@@ -15,6 +15,13 @@ pub struct Output {
     pub coloured: bool,
     /// Whether stderr is a terminal at all.
     pub terminal: bool,
+    /// Whether stdout is one.
+    pub stdout_terminal: bool,
+}
+
+/// Text without the control characters that could take over a terminal: what scripts say is not to be trusted.
+pub fn printable(text: &str) -> String {
+    text.chars().map(|each| if each.is_control() && each != '\t' && each != '\n' { '\u{fffd}' } else { each }).collect()
 }
 
 impl Output {
@@ -22,7 +29,7 @@ impl Output {
     pub fn new(json: bool) -> Output {
         let terminal = std::io::stderr().is_terminal();
         let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty()) || std::env::var_os("TERM").is_some_and(|term| term == "dumb");
-        Output { json, coloured: terminal && !plain, terminal }
+        Output { json, coloured: terminal && !plain, terminal, stdout_terminal: std::io::stdout().is_terminal() }
     }
 
     /// One line of a result.

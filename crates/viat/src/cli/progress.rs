@@ -11,7 +11,7 @@ use viat_engine::policies::retry::{Decision, Reason};
 use viat_engine::record::AttemptRecord;
 use viat_store::StoreError;
 
-use super::output::Output;
+use super::output::{Output, printable};
 
 /// Draws a run's progress.
 pub struct Progress {
@@ -47,7 +47,7 @@ impl Progress {
     /// Shows what a script says of itself.
     pub fn said(&mut self, path: &str, fraction: Option<f64>, note: Option<&str>) {
         let percent = fraction.map(|fraction| format!(" {:.0} %", fraction * 100.0)).unwrap_or_default();
-        self.line(&self.output.paint("2", &format!("  … {path}{percent} {}", note.unwrap_or_default())));
+        self.line(&self.output.paint("2", &format!("  … {path}{percent} {}", printable(note.unwrap_or_default()))));
     }
 
     /// Says, once, that the store fails.
@@ -76,7 +76,7 @@ impl Progress {
             Event::AttemptFailed { path, attempt, failure, decision } => {
                 let (mark, style) = if decision.retry_wait_ms().is_some() { ("↻", "33") } else { ("✗", "31") };
                 let took = self.took(path, at);
-                let what = format!("{}: {}", failed(failure), failure.message);
+                let what = printable(&format!("{}: {}", failed(failure), failure.message));
                 self.line(&format!("  {} {path} #{attempt} {took} {what}", self.output.paint(style, mark)));
                 self.line(&self.output.paint("2", &format!("    {}", decided(decision))));
             }
@@ -137,7 +137,7 @@ pub fn failed(failure: &Failure) -> String {
 pub fn failed_record(attempt: &AttemptRecord) -> String {
     let class = attempt.class.map(|class| class.name()).unwrap_or_default();
     let code = attempt.code.as_deref().filter(|code| *code != class).map(|code| format!(" {code}")).unwrap_or_default();
-    format!("{class}{code}: {}", attempt.message.as_deref().unwrap_or_default())
+    printable(&format!("{class}{code}: {}", attempt.message.as_deref().unwrap_or_default()))
 }
 
 /// What was decided about a failed attempt, in words.

@@ -4,11 +4,12 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 use serde_json::json;
+use viat_engine::Status;
 use viat_engine::record::{AttemptRecord, AttemptStatus, RunRecord, rfc3339};
 use viat_store::{RunFilter, RunId, RunRow};
 
 use super::error::CliError;
-use super::output::Output;
+use super::output::{Output, printable};
 use super::progress::{decided, failed_record, span};
 use super::watch::Watch;
 use super::{background, find_run, run_record, test};
@@ -16,6 +17,8 @@ use crate::wiring::Home;
 
 /// The most rows that a list shows at once.
 const MAX_ROWS: usize = 1_000;
+/// How many characters of each are shown.
+const TAIL_WIDTH: usize = 400;
 /// How many of a log's last lines are shown beside an error.
 const TAIL_LINES: usize = 12;
 
@@ -97,7 +100,7 @@ pub fn explain_error(record: &RunRecord, output: &Output) {
         let place = current.path.as_ref().map(|path| format!(" at {path}")).unwrap_or_default();
         let attempt = current.attempt.map(|attempt| format!(" #{attempt}")).unwrap_or_default();
         let status = current.status.map(|status| format!(" (status {status})")).unwrap_or_default();
-        output.note(&format!("{} {what}{place}{attempt}{status}: {}", output.paint("31;1", lead), current.message));
+        output.note(&format!("{} {what}{place}{attempt}{status}: {}", output.paint("31;1", lead), printable(&current.message)));
         error = current.cause.as_deref();
         lead = "after:";
     }
@@ -113,13 +116,27 @@ pub fn log_tail(home: &Home, record: &RunRecord, attempt: &AttemptRecord, output
     }
     output.note(&output.paint("2", &format!("last lines of the log of {} #{}:", attempt.path, attempt.attempt)));
     for line in &lines[lines.len().saturating_sub(TAIL_LINES)..] {
-        output.note(&format!("  │ {}", printable(line)));
+        output.note(&format!("  │ {}", shortened(&printable(line))));
+    }
+}
+
+/// A log's line may be a megabyte long.
+fn shortened(line: &str) -> String {
+    match line.char_indices().nth(TAIL_WIDTH) {
+        Some((cut, _)) => format!("{}…", &line[..cut]),
+        None => line.to_owned(),
     }
 }
 
 fn list(workflow: Option<String>, status: Option<String>, limit: usize, home: &Home, output: &Output) -> Result<(), CliError> {
     if limit == 0 || limit > MAX_ROWS {
         return Err(CliError::usage(format!("--limit must be 1 to {MAX_ROWS}")));
+    }
+    if let Some(status) = &status
+        && Status::ALL.iter().all(|known| known.name() != status)
+    {
+        let known: Vec<&str> = Status::ALL.iter().map(|known| known.name()).collect();
+        return Err(CliError::usage(format!("there is no status {status}")).help(format!("the statuses are {}", known.join(", "))));
     }
     let filter = RunFilter { workflow, status, limit, ..RunFilter::default() };
     let rows = home.store.list_runs(&filter).map_err(CliError::store)?;
@@ -137,11 +154,18 @@ fn list(workflow: Option<String>, status: Option<String>, limit: usize, home: &H
         return output.value(&rows);
     }
     let table = rows.iter().map(|row| table_row(row, home)).collect::<Result<Vec<_>, _>>()?;
+    if rows.len() == limit {
+        output.note(&format!("the newest {limit}; --limit shows more"));
+    }
     output.table(&["RUN", "WORKFLOW", "STATUS", "ERROR", "CREATED", "TOOK"], &table, "no runs")
 }
 
 fn table_row(row: &RunRow, home: &Home) -> Result<Vec<String>, CliError> {
-    let stalled = if is_stalled(row, home)? { " (engine gone: viat run resume)" } else { "" };
+    let stalled = match (is_stalled(row, home)?, &row.owner) {
+        (false, _) => "",
+        (true, None) => " (until a server runs, or: viat run resume)",
+        (true, Some(_)) => " (engine gone: viat run resume)",
+    };
     Ok(vec![
         row.id.to_string(),
         format!("{} v{}", row.workflow, row.version),
@@ -177,7 +201,8 @@ fn show(id: &RunId, home: &Home, output: &Output) -> Result<(), CliError> {
     if let Some(row) = row
         && is_stalled(&row, home)?
     {
-        output.line(&format!("its engine is gone; go on with: viat run resume {id}"))?;
+        let why = if row.owner.is_none() { "it waits for a server (viat server)" } else { "its engine is gone" };
+        output.line(&format!("{why}; go on with: viat run resume {id}"))?;
     }
     output.line("")?;
     let rows: Vec<Vec<String>> = record.attempts.iter().map(attempt_row).collect();
@@ -226,12 +251,21 @@ fn logs(id: &RunId, step: Option<&str>, attempt: Option<u32>, home: &Home, outpu
         let found = rows.iter().map(|row| Ok(json!({"step": row.step, "path": row.path, "attempt": row.attempt, "log": String::from_utf8_lossy(&read(row)?)})));
         return output.value(&found.collect::<Result<Vec<_>, CliError>>()?);
     }
+    let mut silent = true;
     for row in rows {
         let bytes = read(row)?;
         if !bytes.is_empty() {
+            silent = false;
             output.line(&output.paint("1", &format!("--- {} #{}", row.path, row.attempt)))?;
-            output.line(String::from_utf8_lossy(&bytes).trim_end_matches('\n'))?;
+            // Escape sequences may be wanted in a file, but must not take over a terminal.
+            let text = String::from_utf8_lossy(&bytes);
+            let shown =
+                if output.stdout_terminal { text.lines().map(printable).collect::<Vec<_>>().join("\n") } else { text.trim_end_matches('\n').to_owned() };
+            output.line(&shown)?;
         }
+    }
+    if silent {
+        output.note("nothing was printed (what an attempt printed is kept when it ends; an engine that dies loses it)");
     }
     Ok(())
 }
@@ -241,9 +275,4 @@ fn resume(id: &RunId, home: &Home, output: &Output) -> Result<ExitCode, CliError
     let driver = home.driver(false)?;
     driver.adopt(id, Some(watch.sender())).map_err(CliError::driver)?;
     test::follow(id, &driver, &watch, home, output)
-}
-
-/// Text without the control characters that could take over a terminal.
-fn printable(text: &str) -> String {
-    text.chars().map(|each| if each.is_control() && each != '\t' { '\u{fffd}' } else { each }).collect()
 }

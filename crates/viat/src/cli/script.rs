@@ -6,11 +6,11 @@ use std::process::ExitCode;
 use clap::{Subcommand, ValueEnum};
 use serde_json::json;
 use viat_runner::assets::{SCRIPT, ScriptAsset};
-use viat_runner::script::{ScriptDiagnostic, ScriptInfo, inspect};
+use viat_runner::script::{Parameter, ParameterKind, ScriptDiagnostic, ScriptInfo, inspect};
 use viat_store::{AssetInfo, AssetName, At, Hash, Op, Outcome, Unit};
 
 use super::error::CliError;
-use super::output::Output;
+use super::output::{Output, printable};
 use super::{inputs, missing};
 use crate::wiring::Home;
 
@@ -90,11 +90,17 @@ pub struct Saved {
 pub fn save(name: &str, file: &Path, home: &Home) -> Result<Saved, CliError> {
     inputs::name(SCRIPT, name)?;
     let bytes = inputs::file(file, MAX_SCRIPT)?;
+    // Python takes a byte order mark; so do we, and keep the text without it.
+    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").map(<[u8]>::to_vec).unwrap_or(bytes);
     let source = String::from_utf8(bytes).map_err(|error| {
         let line = error.as_bytes()[..error.utf8_error().valid_up_to()].iter().filter(|byte| **byte == b'\n').count() + 1;
         CliError::usage(format!("{}:{line}: the script is not UTF-8 text", file.display()))
     })?;
     let info = inspect(&home.interpreter()?, &source).map_err(|problem| refused(file, &problem))?;
+    if let Some(parameter) = info.parameters.iter().find(|parameter| parameter.kind == ParameterKind::PositionalOnly && parameter.default.is_none()) {
+        let message = format!("{}: main takes {} by position only, but arguments are given by name", file.display(), parameter.name);
+        return Err(CliError::usage(message).help("take the `/` out of its signature"));
+    }
     let asset = ScriptAsset { language: "python".to_owned(), source, info };
     let body = serde_json::to_vec(&asset).map_err(|error| CliError::usage(error.to_string()))?;
     let hash = Hash::of(asset.source.as_bytes());
@@ -114,7 +120,7 @@ fn refused(file: &Path, problem: &ScriptDiagnostic) -> CliError {
     let error = CliError::usage(format!("{place}: {}", problem.message)).help("nothing was saved; mend the script and create it again");
     let number = problem.line.to_string();
     let caret = " ".repeat(usize::try_from(problem.column).unwrap_or(1).saturating_sub(1));
-    let drawn = format!("{number} | {}\n{} | {caret}^", problem.snippet.trim_end(), " ".repeat(number.len()));
+    let drawn = format!("{number} | {}\n{} | {caret}^", printable(problem.snippet.trim_end()), " ".repeat(number.len()));
     let data = json!([{"file": file.display().to_string(), "line": problem.line, "col": problem.column, "message": problem.message}]);
     if problem.snippet.is_empty() { error } else { error.drawn(drawn, data) }
 }
@@ -160,22 +166,24 @@ fn signature(info: &ScriptInfo) -> String {
     if !info.signature_known {
         return "main: its signature shows only when it runs".to_owned();
     }
-    let parameters: Vec<String> = info
-        .parameters
-        .iter()
-        .map(|parameter| {
-            let mut text = parameter.name.clone();
-            if let Some(annotation) = &parameter.annotation {
-                text.push_str(&format!(": {annotation}"));
-            }
-            if let Some(default) = &parameter.default {
-                text.push_str(&format!(" = {default}"));
-            }
-            text
-        })
-        .collect();
+    let mut parameters: Vec<String> = info.parameters.iter().map(parameter).collect();
+    let by_position = info.parameters.iter().take_while(|parameter| parameter.kind == ParameterKind::PositionalOnly).count();
+    if by_position > 0 {
+        parameters.insert(by_position, "/".to_owned());
+    }
     let returns = info.returns.as_ref().map(|returns| format!(" -> {returns}")).unwrap_or_default();
     format!("{}main({}){returns}", if info.is_async { "async " } else { "" }, parameters.join(", "))
+}
+
+fn parameter(parameter: &Parameter) -> String {
+    let mut text = if parameter.kind == ParameterKind::Rest { format!("**{}", parameter.name) } else { parameter.name.clone() };
+    if let Some(annotation) = &parameter.annotation {
+        text.push_str(&format!(": {annotation}"));
+    }
+    if let Some(default) = &parameter.default {
+        text.push_str(&format!(" = {default}"));
+    }
+    text
 }
 
 /// When a version was created, for people and programs.

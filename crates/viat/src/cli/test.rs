@@ -1,6 +1,7 @@
 //! `viat workflow test`: runs the draft and waits for its end.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Args;
 use viat_engine::Status;
@@ -32,6 +33,9 @@ pub struct TestArgs {
     #[arg(long)]
     fast_forward: bool,
 }
+
+/// How long running attempts may finish once the command is interrupted.
+const INTERRUPT_GRACE: Duration = Duration::from_secs(10);
 
 /// Runs the draft.
 pub fn test(args: &TestArgs, home: &Home, output: &Output) -> Result<ExitCode, CliError> {
@@ -73,9 +77,11 @@ pub fn follow(id: &RunId, driver: &Driver, watch: &Watch, home: &Home, output: &
         Ending::Ended => conclude(id, home, output),
         Ending::Lost(error) => Err(CliError::store(error).help(format!("run {id} stays as the store has it; go on with: viat run resume {id}"))),
         Ending::Interrupted => {
-            // Dropping the driver kills what runs; the journal says where to go on.
-            let _ = driver;
-            Err(CliError::interrupted(format!("interrupted; run {id} keeps what is done")).help(format!("go on with: viat run resume {id}")))
+            output.note(&format!("interrupted: what runs may finish within {} s; interrupt again to end it now", INTERRUPT_GRACE.as_secs()));
+            watch.end_at_next_signal();
+            driver.shut_down(INTERRUPT_GRACE);
+            let help = format!("go on with: viat run resume {id}; an attempt that was cut off then counts as interrupted");
+            Err(CliError::interrupted(format!("interrupted; run {id} keeps what is done")).help(help))
         }
     }
 }

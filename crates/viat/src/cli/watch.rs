@@ -1,6 +1,7 @@
 //! Waiting for a run that this command drives: its news, and the signals that end the waiting.
 
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
 
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::{Handle, Signals};
@@ -31,6 +32,8 @@ pub struct Watch {
     sender: mpsc::Sender<Heard>,
     receiver: mpsc::Receiver<Heard>,
     signals: Handle,
+    /// Whether the next signal ends the process at once.
+    impatient: Arc<AtomicBool>,
 }
 
 impl Watch {
@@ -40,12 +43,23 @@ impl Watch {
         let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(|error| CliError::usage(format!("signals cannot be handled: {error}")))?;
         let handle = signals.handle();
         let heard = sender.clone();
+        let impatient = Arc::new(AtomicBool::new(false));
+        let now = Arc::clone(&impatient);
         std::thread::spawn(move || {
             for _ in signals.forever() {
+                if now.load(Ordering::Relaxed) {
+                    // The guardians end what runs when they see that this process is gone.
+                    std::process::exit(1);
+                }
                 let _ = heard.send(Heard::Signal);
             }
         });
-        Ok(Watch { sender, receiver, signals: handle })
+        Ok(Watch { sender, receiver, signals: handle, impatient })
+    }
+
+    /// From now on a signal ends the process at once.
+    pub fn end_at_next_signal(&self) {
+        self.impatient.store(true, Ordering::Relaxed);
     }
 
     /// Where the driver is to send the run's news.

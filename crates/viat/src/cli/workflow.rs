@@ -110,7 +110,7 @@ fn create(name: &str, file: &Path, home: &Home, output: &Output) -> Result<(), C
     if output.json {
         return output.value(&json!({"name": name, "version": saved.version, "hash": saved.hash.to_string(), "warnings": saved.warnings}));
     }
-    output.line(&format!("workflow {name} version {}; try it: viat workflow test {name} --input '{{}}'", saved.version))
+    output.line(&format!("workflow {name} version {}; try it: viat workflow test {name} --input '{}'", saved.version, saved.example))
 }
 
 /// A workflow version that has just been saved.
@@ -118,6 +118,8 @@ pub struct Saved {
     version: u64,
     hash: Hash,
     warnings: Vec<Diagnostic>,
+    /// What its inputs look like.
+    example: String,
 }
 
 /// Checks a workflow and saves it as a new version.
@@ -127,25 +129,46 @@ pub fn save(name: &str, file: &Path, home: &Home, output: &Output) -> Result<Sav
     let refs = references(&definition);
     // What the document names was there when it was checked; the store makes sure that it still is.
     let guard = refs.iter().cloned().map(Precondition::AssetLive).collect();
+    let example = example(&definition);
     let asset = WorkflowAsset { file: file.display().to_string(), source, definition };
     let body = serde_json::to_vec(&asset).map_err(|error| CliError::usage(error.to_string()))?;
     let hash = Hash::of(asset.source.as_bytes());
     let op = Op::PutAsset { name: AssetName::new(WORKFLOW, name), body, hash, refs, at: inputs::now() };
     let receipt = home.store.commit_blocking(Unit { guard, ops: vec![op] }).map_err(CliError::store)?;
     match receipt.outcomes.first() {
-        Some(Outcome::AssetPut { version, .. }) => Ok(Saved { version: *version, hash, warnings }),
+        Some(Outcome::AssetPut { version, .. }) => Ok(Saved { version: *version, hash, warnings, example }),
         _ => Err(CliError::failed("the store did not say which version it made")),
     }
+}
+
+/// The inputs that must be given, with a value of the right sort for each.
+fn example(definition: &Definition) -> String {
+    let required = definition.inputs.iter().filter(|input| input.required);
+    let value = |input: &InputDeclaration| match input.schema.get("type").and_then(serde_json::Value::as_str) {
+        Some("string") => json!("…"),
+        Some("integer" | "number") => json!(1),
+        Some("boolean") => json!(true),
+        Some("array") => json!([]),
+        Some("object") => json!({}),
+        _ => serde_json::Value::Null,
+    };
+    let map: serde_json::Map<String, serde_json::Value> = required.map(|input| (input.name.clone(), value(input))).collect();
+    serde_json::Value::Object(map).to_string()
 }
 
 fn validate(file: &Path, home: &Home, output: &Output) -> Result<ExitCode, CliError> {
     match check(None, file, home, output) {
         Ok(Checked { definition, warnings, .. }) => {
             let entries: usize = definition.regions.iter().map(|region| region.nodes.len()).sum();
+            let verdict = match warnings.len() {
+                0 => "nothing wrong".to_owned(),
+                1 => "a warning".to_owned(),
+                several => format!("{several} warnings"),
+            };
             if output.json {
                 output.value(&json!({"valid": true, "entries": entries, "diagnostics": warnings}))?;
             } else {
-                output.line(&format!("{}: nothing wrong, {entries} entries", file.display()))?;
+                output.line(&format!("{}: {verdict}, {entries} {}", file.display(), if entries == 1 { "entry" } else { "entries" }))?;
             }
             Ok(ExitCode::SUCCESS)
         }
@@ -181,10 +204,9 @@ fn check(name: Option<&str>, file: &Path, home: &Home, output: &Output) -> Resul
         return Ok(Checked { source: text, definition, warnings: diagnostics });
     }
     let errors = diagnostics.iter().filter(|diagnostic| diagnostic.severity == Severity::Error).count();
-    let message = match errors {
-        1 => format!("{shown} has an error; nothing was saved"),
-        _ => format!("{shown} has {errors} errors; nothing was saved"),
-    };
+    let count = if errors == 1 { "an error".to_owned() } else { format!("{errors} errors") };
+    let saved = if name.is_some() { "; nothing was saved" } else { "" };
+    let message = format!("{shown} has {count}{saved}");
     let data = serde_json::to_value(&diagnostics).unwrap_or_default();
     Err(CliError::usage(message).drawn(drawn(), data))
 }

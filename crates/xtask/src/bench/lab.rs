@@ -108,6 +108,7 @@ impl Lab {
             inputs: Map::<String, Value>::new(),
             timeout_ms: None,
             draft: false,
+            key: None,
         };
         Ok(self.driver.start_run(new, Some(news))?)
     }
