@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from conftest import PATIENCE, TOUCH, bug, kill, nobody_left, processes_of, until
+from conftest import PATIENCE, TOUCH, kill, nobody_left, processes_of, until
 
 STEPS = 6
 # Each attempt says that it begins and that it took effect; in between it takes a moment.
@@ -352,7 +352,6 @@ def test_dead_engines_leave_no_litter_for_long(home):
     assert list((home.path / "scratch").iterdir()) == []
 
 
-@bug("lock files of dead engines are never swept")
 def test_lock_files_of_dead_engines_are_swept(home):
     home.step(TOUCH + "import time\ndef main():\n    mark('x')\n    time.sleep(60)\n")
     process = home.start("workflow", "test", "s")

@@ -150,13 +150,11 @@ def test_failed_run_is_resumed_at_the_entry_that_failed(home):
     assert home.run("run", "resume", run, code=0).out == '{"v":5}\n'
 
 
-@bug("any word is taken as a status and finds nothing")
 def test_a_status_that_does_not_exist(home):
     done = home.run("run", "list", "--status", "succeded", code=2)
     assert "succeeded" in done.err
 
 
-@bug("warnings are left out of the JSON")
 def test_warnings_are_data_too(home):
     home.script("echo", ECHO)
     flow = home.file("w.yaml", "timeout: PT1S\nsteps: [{id: a, script: echo, timeout: PT10S}]\n")

@@ -4,10 +4,9 @@ import socket
 
 import pytest
 
-from conftest import TOUCH, bug, nobody_left, until
+from conftest import TOUCH, nobody_left, until
 
 
-@bug("a run that owes its next attempt while the server drains makes the driver spin for ever")
 def test_sigterm_between_the_steps_of_a_run(home):
     if home.run("server", "--help").code:
         pytest.skip("this binary has no server")

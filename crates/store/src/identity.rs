@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 macro_rules! text_id {
     ($(#[$doc:meta])* $name:ident) => {
@@ -45,10 +46,24 @@ text_id! {
     OwnerId
 }
 
+/// A new, unique id that sorts by time: a UUIDv7. A clock before 1970 counts as 1970.
+pub fn fresh_id() -> String {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let timestamp = uuid::Timestamp::from_unix(uuid::NoContext, since.as_secs(), since.subsec_nanos());
+    uuid::Uuid::new_v7(timestamp).to_string()
+}
+
+impl RunId {
+    /// A new run's id.
+    pub fn fresh() -> Self {
+        Self(fresh_id())
+    }
+}
+
 impl OwnerId {
     /// A new, unique identity.
     pub fn fresh() -> Self {
-        Self(uuid::Uuid::now_v7().to_string())
+        Self(fresh_id())
     }
 }
 

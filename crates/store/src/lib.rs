@@ -14,7 +14,7 @@ mod unit;
 
 pub use contract::{Done, Lease, Store};
 pub use error::StoreError;
-pub use identity::{AssetName, Hash, OwnerId, RunId};
+pub use identity::{AssetName, Hash, OwnerId, RunId, fresh_id};
 pub use memory::MemoryStore;
 pub use records::{Asset, AssetInfo, At, RunFilter, RunRow, Summary};
 pub use sqlite::{Options, SqliteStore};

@@ -52,7 +52,7 @@ pub fn prepare(store: &dyn Store, request: &Request<'_>) -> Result<NewRun, CliEr
     }
     let budgets = [program.main.timeout_ms, request.timeout_ms];
     Ok(NewRun {
-        id: RunId::from(uuid::Uuid::now_v7().to_string()),
+        id: RunId::fresh(),
         workflow: name.to_owned(),
         version,
         revision,

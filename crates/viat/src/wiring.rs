@@ -65,6 +65,8 @@ impl Home {
 
     /// An engine on this home.
     pub fn engine(&self, mode: Mode) -> Result<Driver, CliError> {
+        // What dead engines left behind besides their runs; it is in nobody's way, so a failure can wait.
+        let _ = self.store.sweep_owners();
         let mut scripts = RunnerConfig::new(self.interpreter()?, self.folder.join("scratch"));
         scripts.env_allow = script_env();
         let setup = Setup {

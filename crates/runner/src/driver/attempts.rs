@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
-use uuid::Uuid;
 use viat_engine::failure::Failure;
 use viat_engine::journal::{Event, Millis};
 use viat_engine::path::Path;
@@ -185,7 +184,7 @@ impl Loop {
 
 fn starting(hot: &Hot, wanted: &Wanted, reservation: Reservation) -> (Input, Start) {
     let created = &hot.run.created;
-    let id = Uuid::now_v7().to_string();
+    let id = viat_store::fresh_id();
     let tree = serde_json::to_value(reservation.tree()).unwrap_or_default();
     let queued_ms = u64::try_from(reservation.queued().as_millis()).unwrap_or(u64::MAX);
     let call = Call {

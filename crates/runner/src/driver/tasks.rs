@@ -34,7 +34,7 @@ impl Loop {
             return;
         }
         for task in hot.run.submissions() {
-            let id = RunId::from(uuid::Uuid::now_v7().to_string());
+            let id = RunId::fresh();
             match self.child(&id, task, now) {
                 Ok(op) => {
                     hot.children.push(op);

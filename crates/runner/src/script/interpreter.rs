@@ -36,7 +36,11 @@ impl Interpreter {
     /// compiled modules are kept beside it.
     pub fn resolve(cache_dir: &Path, given: Option<&Path>) -> io::Result<Interpreter> {
         let found = match given {
-            Some(path) => path.to_path_buf(),
+            // A bare name is looked up as a shell would.
+            Some(path) => match path.to_str().filter(|name| !name.contains('/')) {
+                Some(name) => on_path(name).ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, format!("there is no {name} on PATH")))?,
+                None => path.to_path_buf(),
+            },
             None => on_path("python3").ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "there is no python3 on PATH"))?,
         };
         let found = std::path::absolute(found)?;

@@ -162,6 +162,9 @@ pub(super) fn io(path: &Path, error: &std::io::Error) -> StoreError {
     match error.kind() {
         ErrorKind::ReadOnlyFilesystem | ErrorKind::PermissionDenied => StoreError::ReadOnly { path },
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => StoreError::DiskFull { path },
+        ErrorKind::NotADirectory | ErrorKind::AlreadyExists if std::path::Path::new(&path).is_symlink() => {
+            StoreError::Io { detail: format!("{path}: the symbolic link does not lead to a directory; mend it, or choose another home") }
+        }
         ErrorKind::NotADirectory | ErrorKind::AlreadyExists => {
             StoreError::Io { detail: format!("{path}: a file is in the way of a directory; move it, or choose another home") }
         }

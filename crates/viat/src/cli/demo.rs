@@ -49,7 +49,7 @@ pub fn run_demo(args: &DemoArgs, output: &Output) -> Result<ExitCode, CliError> 
 
 fn play(dir: &Path, home: &Home, output: &Output) -> Result<RunId, CliError> {
     let dir = std::path::absolute(dir).map_err(|error| CliError::usage(format!("{} has no absolute path: {error}", dir.display())))?;
-    let task = format!("t-{}", &uuid::Uuid::now_v7().simple().to_string()[..12]);
+    let task = format!("t-{}", &viat_store::fresh_id().replace('-', "")[..12]);
     let inputs = json!({"task_id": task, "topic": "local recovery", "outbox": dir.join("results"), "rehearse_failure": true});
     let new = prepare(home.store.as_ref(), &Request { workflow: WORKFLOW, which: Which::Draft, inputs: &inputs, timeout_ms: None })?;
     let id = new.id.clone();

@@ -100,7 +100,7 @@ impl Lab {
     /// Starts a run; it is durable when this returns.
     pub fn start(&self, workflow: &Workflow, news: NewsSender) -> Done {
         let new = NewRun {
-            id: RunId::from(uuid::Uuid::now_v7().to_string()),
+            id: RunId::fresh(),
             workflow: "bench".to_owned(),
             version: 1,
             revision: workflow.revision,
