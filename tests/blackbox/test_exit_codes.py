@@ -3,7 +3,6 @@ import json
 
 import pytest
 
-from conftest import bug
 
 ECHO = "def main(value=None):\n    return value\n"
 USES = "steps: [{id: a, script: echo}]\n"
