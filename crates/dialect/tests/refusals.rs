@@ -226,7 +226,6 @@ fn what_is_right_and_not_available_says_so() {
         "compensate: [a]",
         "script: s, compensate: {script: s, args: {v: $x.output}}",
         "script: s, resolve: {script: s}",
-        "script: s, idempotency_key: $run.id",
     ] {
         let result = compiled(&format!("steps:\n  - {{id: x, {entry}}}\n"));
         let codes: Vec<&str> = result.diagnostics.iter().map(|one| one.code.as_str()).collect();

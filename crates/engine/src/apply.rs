@@ -45,7 +45,7 @@ impl Run {
     fn change(&mut self, event: &Event, at: Millis) {
         match event {
             Event::Created(_) | Event::Adopted { .. } | Event::TaskSubmitted { .. } => {}
-            Event::ScriptEntered { path, args } => self.enter_script(path, args, at),
+            Event::ScriptEntered { path, args, key } => self.enter_script(path, args, key.as_deref(), at),
             Event::AttemptStarted { path, attempt, id, tree, .. } => {
                 self.drop_tasks_before(path, *attempt);
                 self.set_phase(path, Phase::InFlight { id: id.clone(), tree: tree.clone() });

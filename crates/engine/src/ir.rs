@@ -244,6 +244,9 @@ pub struct Script {
     /// The author's leave to run it again after an attempt whose outcome is unknown because the engine died.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub idempotent: bool,
+    /// Evaluated with the arguments; `None`: derived from the run and the entry's path.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idempotency_key: Option<Template>,
 }
 
 /// An `if` entry, or a dialect's choice.

@@ -39,6 +39,9 @@ pub enum Event {
         path: Path,
         /// A JSON object.
         args: Value,
+        /// The author's idempotency key; without one it is derived.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        key: Option<String>,
     },
     /// A worker was reserved for an attempt; it is sent the arguments once this is durable.
     AttemptStarted {

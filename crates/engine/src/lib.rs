@@ -10,6 +10,7 @@ pub mod failure;
 pub mod ir;
 pub mod journal;
 pub mod key;
+pub mod ledger;
 #[cfg(feature = "mutants")]
 pub mod mutants;
 #[cfg(not(feature = "mutants"))]
@@ -21,6 +22,7 @@ pub mod record;
 pub mod run;
 mod steps;
 pub mod template;
+pub mod transitions;
 mod turn;
 
 pub use check::{check, inner_regions};

@@ -84,7 +84,7 @@ fn wanted(run: &Run) -> Vec<Wanted> {
         attempt: due.attempt,
         not_before: due.at,
         timeout_ms: due.timeout_ms,
-        idempotency_key: key::idempotency(&run.created.run, &due.path, 0),
+        idempotency_key: due.key.map_or_else(|| key::idempotency(&run.created.run, &due.path, 0), str::to_owned),
         path: due.path,
     });
     due.collect()

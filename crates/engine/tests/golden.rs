@@ -98,7 +98,7 @@ fn examples() -> Vec<Event> {
         Event::Created(Created { owner: String::new(), draft: true, ..created.clone() }),
         Event::Created(created),
         Event::Adopted { owner: "engine-2".to_owned() },
-        Event::ScriptEntered { path: path.clone(), args: json!({ "to": "ana" }) },
+        Event::ScriptEntered { path: path.clone(), args: json!({ "to": "ana" }), key: None },
         Event::AttemptStarted { path: path.clone(), attempt: 1, id: "a1".to_owned(), queued_ms: 0, tree: Value::Null },
         Event::AttemptStarted { path: path.clone(), attempt: 2, id: "a2".to_owned(), queued_ms: 40, tree: json!({ "pid": 4711 }) },
         Event::AttemptSucceeded { path: path.clone(), attempt: 2, output: json!([1, null]) },

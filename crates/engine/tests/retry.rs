@@ -84,7 +84,11 @@ proptest! {
 
     #[test]
     fn without_a_rule_nothing_is_retried(situation in situations()) {
-        let expected = if situation.cancelled { Reason::Cancelled } else { Reason::NoRetryConfigured };
+        let expected = match (situation.cancelled, situation.class.is_retryable()) {
+            (true, _) => Reason::Cancelled,
+            (false, true) => Reason::NoRetryConfigured,
+            (false, false) => Reason::NotRetryable,
+        };
         prop_assert_eq!(decide(&[], situation), Decision::stop(expected));
     }
 }

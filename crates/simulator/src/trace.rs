@@ -55,7 +55,8 @@ fn line(event: &Event) -> Option<String> {
         // Every case begins with it.
         Event::Created(_) => return None,
         Event::Adopted { .. } => "taken over".to_owned(),
-        Event::ScriptEntered { path, args } => format!("{path} args {args}"),
+        Event::ScriptEntered { path, args, key: None } => format!("{path} args {args}"),
+        Event::ScriptEntered { path, args, key: Some(key) } => format!("{path} args {args} key {key}"),
         Event::AttemptStarted { path, attempt, queued_ms: 0, .. } => format!("{path} #{attempt} started"),
         Event::AttemptStarted { path, attempt, queued_ms, .. } => format!("{path} #{attempt} started after {queued_ms} in the queue"),
         Event::AttemptSucceeded { path, attempt, output } => format!("{path} #{attempt} returned {output}"),

@@ -111,6 +111,12 @@ impl Regions {
             recover: recovery.map(|then| RecoverRule { matches: Matcher::Any, then }).into_iter().collect(),
             timeout: script.timeout.map(|budget| Timeout { ms: budget.ms, scope: Scope::Attempt }),
         };
-        Ok((Op::Script(Script { name: script.name, args: script.args.template, idempotent: script.idempotent }), policy))
+        let lowered = Script {
+            name: script.name,
+            args: script.args.template,
+            idempotent: script.idempotent,
+            idempotency_key: script.idempotency_key.map(|key| key.template),
+        };
+        Ok((Op::Script(lowered), policy))
     }
 }

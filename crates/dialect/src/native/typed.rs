@@ -74,7 +74,8 @@ pub struct Script {
     pub on_error: OnError,
     pub timeout: Option<Budget>,
     pub idempotent: bool,
-    /// Templates that see what the entry's args see: of `resolve` and `idempotency_key`.
+    pub idempotency_key: Option<Filled>,
+    /// Templates that see what the entry's args see: of `resolve`.
     pub before: Vec<Filled>,
     /// Templates that see the entry's own output, too: of `compensate`.
     pub after: Vec<Filled>,

@@ -15,9 +15,9 @@ use crate::policies::retry::Decision;
 use crate::run::{Container, Frame, FrameState, Inside, Phase, Role, Run, ScriptState, bound};
 
 impl Run {
-    pub(super) fn enter_script(&mut self, path: &Path, args: &Value, at: Millis) {
+    pub(super) fn enter_script(&mut self, path: &Path, args: &Value, key: Option<&str>, at: Millis) {
         if let Some((frame, number)) = self.locate(path) {
-            let script = ScriptState { args: Arc::new(args.clone()), attempt: 1, phase: Phase::Due { at }, reruns: 0 };
+            let script = ScriptState { args: Arc::new(args.clone()), key: key.map(Arc::from), attempt: 1, phase: Phase::Due { at }, reruns: 0 };
             self.set_state(&frame, FrameState::Script(number, script));
         }
     }

@@ -118,6 +118,8 @@ pub(crate) struct WaitState {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ScriptState {
     pub args: Arc<Value>,
+    /// The author's idempotency key.
+    pub key: Option<Arc<str>>,
     /// The attempt that is due, in flight or has failed; 1 is the first.
     pub attempt: u32,
     pub phase: Phase,

@@ -21,9 +21,21 @@ pub(crate) fn enter(turn: &mut Turn<'_>, frame: &Path, path: &Path, script: &Scr
     if !args.is_object() {
         return Err(format!("args must be a map of names to values, they are {}", described(&args)));
     }
-    turn.emit(Event::ScriptEntered { path: path.clone(), args });
+    let key = script.idempotency_key.as_ref().map(|key| idempotency_key(turn.fill(key, frame)?)).transpose()?;
+    turn.emit(Event::ScriptEntered { path: path.clone(), args, key });
     expire_zero_budgets(turn);
     Ok(())
+}
+
+/// The most bytes that an idempotency key may have.
+const MAX_KEY_BYTES: usize = 512;
+
+fn idempotency_key(value: Value) -> Result<String, String> {
+    match value {
+        Value::String(key) if !key.is_empty() && key.len() <= MAX_KEY_BYTES => Ok(key),
+        Value::Number(number) => Ok(number.to_string()),
+        other => Err(format!("idempotency_key must be a string of 1 to {MAX_KEY_BYTES} bytes or a number, it is {}", described(&other))),
+    }
 }
 
 pub(crate) fn reserved(turn: &mut Turn<'_>, path: Path, attempt: u32, id: String, queued_ms: u64, tree: Value) {
@@ -104,6 +116,7 @@ pub(crate) struct Due<'a> {
     pub path: Path,
     pub script: &'a Script,
     pub args: &'a std::sync::Arc<Value>,
+    pub key: Option<&'a str>,
     pub attempt: u32,
     pub at: crate::journal::Millis,
     pub timeout_ms: Option<u64>,
@@ -119,7 +132,7 @@ impl Run {
             let node = self.node(frame, *number)?;
             let Op::Script(script) = &node.op else { return None };
             let timeout_ms = node.policy.timeout.as_ref().map(|timeout| timeout.ms);
-            Some(Due { path: frame_path.child(&node.id), script, args: &state.args, attempt: state.attempt, at, timeout_ms })
+            Some(Due { path: frame_path.child(&node.id), script, args: &state.args, key: state.key.as_deref(), attempt: state.attempt, at, timeout_ms })
         })
     }
 

@@ -91,7 +91,7 @@ fn read(said: &[u8]) -> Option<Interpreter> {
     path.is_absolute().then(|| Interpreter { path, bundle: Some(Arc::from(&said[end + 1..])) })
 }
 
-/// Says in so many words that a Python is too old, before anything asks of it what it does not know.
+/// Says in so many words that a Python is too old, where it did not even understand what it was asked.
 fn refuse_old(path: &Path) -> io::Result<()> {
     let done = Command::new(path).current_dir("/").args(["-c", "import sys; print(sys.version_info[0] * 100 + sys.version_info[1])"]).output();
     let done = done.map_err(|error| io::Error::new(error.kind(), format!("{} cannot be started: {error}", path.display())))?;
@@ -104,7 +104,6 @@ fn refuse_old(path: &Path) -> io::Result<()> {
 }
 
 fn ask(path: &Path, sources: &str) -> io::Result<Vec<u8>> {
-    refuse_old(path)?;
     let mut child = Command::new(path)
         .current_dir("/")
         .args(["-I", "-S", "-c", python::COMPILER])
@@ -117,6 +116,7 @@ fn ask(path: &Path, sources: &str) -> io::Result<Vec<u8>> {
     }
     let done = child.wait_with_output()?;
     if !done.status.success() {
+        refuse_old(path)?;
         let why = String::from_utf8_lossy(&done.stderr).trim().to_string();
         return Err(io::Error::other(format!("{} is no usable Python: {why}", path.display())));
     }

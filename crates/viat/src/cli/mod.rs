@@ -9,6 +9,7 @@ mod endpoint;
 pub mod error;
 mod event;
 mod example;
+mod history;
 mod inputs;
 pub mod output;
 mod progress;
@@ -25,7 +26,6 @@ use std::process::ExitCode;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use viat_engine::Status;
-use viat_engine::journal::Batch;
 use viat_engine::record::RunRecord;
 use viat_store::{RunId, Store};
 
@@ -141,10 +141,9 @@ fn dispatch(cli: &Cli, output: &Output) -> Result<ExitCode, CliError> {
 
 /// The record of a run.
 pub fn run_record(store: &dyn Store, id: &RunId) -> Result<RunRecord, CliError> {
-    let journal = store.journal(id, 0).map_err(CliError::store)?;
-    let unreadable = |problem: String| CliError::failed(format!("the journal of run {id} cannot be read: {problem}"));
-    let batches: Vec<Batch> = journal.iter().map(|batch| batch.decode()).collect::<Result<_, _>>().map_err(|error| unreadable(error.to_string()))?;
-    let record = RunRecord::of(&batches).ok_or_else(|| unreadable("it does not begin with `created`".to_owned()))?;
+    let batches = history::journal(store, id)?;
+    let unreadable = || CliError::failed(format!("the journal of run {id} cannot be read: it does not begin with `created`"));
+    let record = RunRecord::of(&batches).ok_or_else(unreadable)?;
     // Whether it waits or runs is no event; the store's row was written with the last ones.
     let row = store.run(id).map_err(CliError::store)?;
     let waits = row.is_some_and(|row| row.summary.status == Status::Waiting.name());

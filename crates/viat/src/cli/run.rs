@@ -12,7 +12,7 @@ use super::error::CliError;
 use super::output::{Output, printable};
 use super::progress::{decided, failed_record, span};
 use super::watch::Watch;
-use super::{background, find_run, run_record, test};
+use super::{background, find_run, history, run_record, test};
 use crate::wiring::Home;
 
 /// The most rows that a list shows at once.
@@ -68,6 +68,18 @@ pub enum RunCommand {
         #[arg(long)]
         attempt: Option<u32>,
     },
+    /// Prints what took effect: one line for each script entry that came to an end.
+    #[command(after_help = "Example:\n  viat run ledger 0198f3c2")]
+    Ledger {
+        /// The run's id.
+        run: String,
+    },
+    /// Prints every change of state of a run and of its entries.
+    #[command(after_help = "Example:\n  viat run transitions 0198f3c2 --json")]
+    Transitions {
+        /// The run's id.
+        run: String,
+    },
     /// Goes on with a run whose engine died or was interrupted, keeping everything that is done.
     #[command(after_help = "Example:\n  viat run resume 0198f3c2")]
     Resume {
@@ -85,6 +97,8 @@ pub fn run(command: &RunCommand, home: &Home, output: &Output) -> Result<ExitCod
         RunCommand::Start(args) => return background::start(args, home, output),
         RunCommand::Cancel(args) => background::cancel(args, home, output)?,
         RunCommand::Watch { run } => return background::watch(&find_run(home.store.as_ref(), run)?, home, output),
+        RunCommand::Ledger { run } => history::show_ledger(&find_run(home.store.as_ref(), run)?, home, output)?,
+        RunCommand::Transitions { run } => history::show_transitions(&find_run(home.store.as_ref(), run)?, home, output)?,
         RunCommand::Resume { run } => return resume(&find_run(home.store.as_ref(), run)?, home, output),
     }
     Ok(ExitCode::SUCCESS)

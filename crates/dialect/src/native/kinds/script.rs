@@ -17,10 +17,7 @@ pub fn read(reader: &mut Reader<'_, '_>, node: &Node, key: &Entry) -> Kind {
     let timeout = node.get("timeout").and_then(|field| reader.timeout(&field.value, Some(LONGEST_ENTRY_TIMEOUT_MS)));
     let idempotent = node.get("idempotent").and_then(|field| reader.boolean(&field.value, "`idempotent`")).unwrap_or(false);
     let mut before = Vec::new();
-    if let Some(field) = node.get("idempotency_key") {
-        before.push(reader.template(&field.value));
-        reader.later("idempotency_key", field.key_span, node.span);
-    }
+    let idempotency_key = node.get("idempotency_key").map(|field| reader.template(&field.value));
     if let Some(field) = node.get("resolve") {
         before.extend(helper_script(reader, field, &["script", "args"]));
         reader.later("resolve", field.key_span, node.span);
@@ -30,7 +27,7 @@ pub fn read(reader: &mut Reader<'_, '_>, node: &Node, key: &Entry) -> Kind {
         after.extend(helper_script(reader, field, &["script", "args", "retry", "timeout", "irreversible"]));
         reader.later("compensate", field.key_span, node.span);
     }
-    Kind::Script(Box::new(Script { name, args, retry, on_error, timeout, idempotent, before, after }))
+    Kind::Script(Box::new(Script { name, args, retry, on_error, timeout, idempotent, idempotency_key, before, after }))
 }
 
 /// `resolve` and `compensate`: a script of their own with its args.

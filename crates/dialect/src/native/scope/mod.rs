@@ -158,7 +158,7 @@ impl<'d> Checker<'_, '_, 'd> {
 
     fn script(&mut self, entry: &'d Entry, script: &'d Script) {
         self.filled(&script.args);
-        script.before.iter().for_each(|filled| self.filled(filled));
+        script.idempotency_key.iter().chain(&script.before).for_each(|filled| self.filled(filled));
         let owner = entry.id.as_str();
         if let OnError::Catch(entries) = &script.on_error {
             self.catches += 1;

@@ -1,0 +1,56 @@
+//! `viat run ledger|transitions`: what took effect, and every change of state.
+
+use viat_engine::journal::Batch;
+use viat_engine::ledger::ledger;
+use viat_engine::transitions::transitions;
+use viat_store::{RunId, Store};
+
+use super::error::CliError;
+use super::output::Output;
+use crate::wiring::Home;
+
+/// The batches of a run's journal.
+pub fn journal(store: &dyn Store, id: &RunId) -> Result<Vec<Batch>, CliError> {
+    let encoded = store.journal(id, 0).map_err(CliError::store)?;
+    let batches = encoded.iter().map(|batch| batch.decode());
+    batches.collect::<Result<_, _>>().map_err(|error| CliError::failed(format!("the journal of run {id} cannot be read: {error}")))
+}
+
+/// Prints one line for each script entry that came to an end: its path and what it came to.
+pub fn show_ledger(id: &RunId, home: &Home, output: &Output) -> Result<(), CliError> {
+    let lines = ledger(&journal(home.store.as_ref(), id)?);
+    if output.json {
+        return output.value(&lines);
+    }
+    for line in &lines {
+        output.line(&format!("{} {}", line.path, line.outcome))?;
+    }
+    if lines.is_empty() {
+        output.note("no script entry has come to an end");
+    }
+    Ok(())
+}
+
+/// Prints every change of state.
+pub fn show_transitions(id: &RunId, home: &Home, output: &Output) -> Result<(), CliError> {
+    let found = transitions(&journal(home.store.as_ref(), id)?);
+    if output.json {
+        return output.value(&found);
+    }
+    let text = |value: Option<&str>| value.unwrap_or_default().to_owned();
+    let rows: Vec<Vec<String>> = found
+        .iter()
+        .map(|row| {
+            vec![
+                row.timestamp.clone(),
+                row.step_name.as_ref().map_or_else(|| "(run)".to_owned(), ToString::to_string),
+                text(row.from_status),
+                row.to_status.to_owned(),
+                row.attempt.map(|attempt| attempt.to_string()).unwrap_or_default(),
+                text(row.error_type.as_deref()),
+                text(row.side_effect_id.as_deref()),
+            ]
+        })
+        .collect();
+    output.table(&["TIME", "STEP", "FROM", "TO", "TRY", "ERROR", "SIDE EFFECT"], &rows, "no transitions")
+}
