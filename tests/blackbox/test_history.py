@@ -25,7 +25,7 @@ def prepared(home):
     home.script("flaky", FLAKY)
     home.script("refuses", REFUSES)
     home.workflow("w", FLOW)
-    return home.record("w", {"task": "t-1"})
+    return home.record("w", "--input", '{"task": "t-1"}')
 
 
 def test_ledger_says_what_each_entry_came_to(home):

@@ -158,12 +158,13 @@ fn journal_mode(conn: &Connection) -> rusqlite::Result<String> {
 
 /// Says where and what an input/output error was.
 pub(super) fn io(path: &Path, error: &std::io::Error) -> StoreError {
+    let leads_nowhere = path.ancestors().any(|part| part.is_symlink() && !part.exists());
     let path = path.display().to_string();
     match error.kind() {
         ErrorKind::ReadOnlyFilesystem | ErrorKind::PermissionDenied => StoreError::ReadOnly { path },
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => StoreError::DiskFull { path },
-        ErrorKind::NotADirectory | ErrorKind::AlreadyExists if std::path::Path::new(&path).is_symlink() => {
-            StoreError::Io { detail: format!("{path}: the symbolic link does not lead to a directory; mend it, or choose another home") }
+        ErrorKind::NotADirectory | ErrorKind::AlreadyExists if leads_nowhere => {
+            StoreError::Io { detail: format!("{path}: a symbolic link on the way leads nowhere; mend it, or choose another home") }
         }
         ErrorKind::NotADirectory | ErrorKind::AlreadyExists => {
             StoreError::Io { detail: format!("{path}: a file is in the way of a directory; move it, or choose another home") }
