@@ -45,7 +45,8 @@ impl Interpreter {
         };
         let found = std::path::absolute(found)?;
         let sources = python::sources();
-        let cache = cache_dir.join(format!("python-{:016x}", key(&found, &sources)?));
+        let key = key(&found, &sources).map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", found.display())))?;
+        let cache = cache_dir.join(format!("python-{key:016x}"));
         if let Ok(said) = fs::read(&cache)
             && let Some(interpreter) = read(&said)
             && interpreter.path.exists()
@@ -110,7 +111,8 @@ fn ask(path: &Path, sources: &str) -> io::Result<Vec<u8>> {
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        .spawn()?;
+        .spawn()
+        .map_err(|error| io::Error::new(error.kind(), format!("{} cannot be started: {error}", path.display())))?;
     if let Some(mut stdin) = child.stdin.take() {
         let _ = stdin.write_all(sources.as_bytes());
     }
