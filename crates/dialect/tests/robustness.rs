@@ -186,8 +186,13 @@ const LINES: [&str; 34] = [
     "é: 世界\n",
 ];
 
+/// How many cases each property gets; a long run is `VIAT_FUZZ_CASES=400000 cargo test -p viat-dialect --test robustness`.
+fn fuzz_cases() -> u32 {
+    std::env::var("VIAT_FUZZ_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(400)
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: std::option_env!("VIAT_FUZZ_CASES").and_then(|text| text.parse().ok()).unwrap_or(400), failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: fuzz_cases(), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn arbitrary_bytes(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
