@@ -187,6 +187,7 @@ const LINES: [&str; 34] = [
 ];
 
 /// How many cases each property gets; a long run is `VIAT_FUZZ_CASES=400000 cargo test -p viat-dialect --test robustness`.
+#[allow(clippy::disallowed_methods, reason = "the crate reads no environment; its tests may")]
 fn fuzz_cases() -> u32 {
     std::env::var("VIAT_FUZZ_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(400)
 }
