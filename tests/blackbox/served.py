@@ -56,8 +56,8 @@ class Answer:
 
 
 class Server:
-    def __init__(self, home, *flags, env=None):
-        self.home, self.flags, self.env = home, flags, env
+    def __init__(self, home, *flags, env=None, settle=True):
+        self.home, self.flags, self.env, self.settle = home, flags, env, settle
         self.start()
 
     def start(self):
@@ -70,6 +70,8 @@ class Server:
             line = self.process.stderr.readline().decode()
         assert "http://" in line, f"the server did not start: {self.process.communicate(timeout=PATIENCE)}"
         self.port = int(line.strip().rpartition(":")[2])
+        if self.settle:
+            assert self.ask("GET", "/readyz").status == 200
         return self
 
     def ask(self, method, path, body=None, headers=None, raw=None):

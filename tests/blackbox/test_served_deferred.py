@@ -117,12 +117,6 @@ def test_without_a_server_they_wait_for_one(deferring):
     assert Server(deferring).ended(child)["outputs"] == {"n": 1}
 
 
-def test_a_running_server_takes_those_of_a_foreground_run(deferring):
-    server = Server(deferring)
-    deferring.workflow("w", "steps: [{id: a, script: defers, args: {n: 1}}]\n")
-    assert server.ended(deferring.record("w")["deferred"][0]["run"])["outputs"] == {"n": 1}
-
-
 def test_a_task_keeps_the_version_of_its_deferring(deferring):
     published(deferring, "w", "steps: [{id: a, script: defers, args: {n: 1}}, {id: b, wait: {event: go}}]\n")
     server = Server(deferring)

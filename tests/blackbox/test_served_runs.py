@@ -49,17 +49,17 @@ def test_refusals_are_the_same_with_and_without_a_server(slow):
 def test_versions_and_budgets(home):
     home.script("slow", SLOW)
     for n in (1, 2, 3):
-        home.workflow("w", f"steps: [{{id: a, script: slow, args: {{v: {n}, ms: 1}}}}, {{id: b, script: slow, args: {{ms: 700}}}}]\noutputs: {{v: $a.output}}\n")
+        home.workflow("w", f"steps: [{{id: a, script: slow, args: {{v: {n}, ms: 1}}}}, {{id: b, script: slow, args: {{ms: 300}}}}]\noutputs: {{v: $a.output}}\n")
     home.run("workflow", "publish", "w", "--version", "2", code=0)
     server = Server(home)
     assert home.run("run", "start", "w", "--wait", code=0).out == '{"v":2}\n'
     assert home.run("run", "start", "w", "--wait", "--version", "1", code=0).out == '{"v":1}\n'
     assert server.ended(server.begin("w", version=3))["outputs"] == {"v": 3}
-    done = home.run("run", "start", "w", "--wait", "--timeout", "PT0.4S", "--json", code=1).data()
+    done = home.run("run", "start", "w", "--wait", "--timeout", "PT0.15S", "--json", code=1).data()
     assert done["status"] == "failed" and done["error"]["code"] == "deadline_exceeded" and done["deadline"]
     zero = server.ended(server.begin("w", timeout=0))
     assert zero["error"]["code"] == "deadline_exceeded" and zero["attempts"] == []
-    assert server.ended(server.begin("w", timeout="PT0.4S"))["error"]["code"] == "deadline_exceeded"
+    assert server.ended(server.begin("w", timeout="PT0.15S"))["error"]["code"] == "deadline_exceeded"
     assert server.ended(server.begin("w", timeout="PT1H"))["status"] == "succeeded"
 
 

@@ -63,7 +63,7 @@ def test_half_a_request_does_not_keep_the_server_from_ending(echo):
         head.sendall(b"GET /healthz HTTP/1.1\r\nHost: local")
         body.sendall(b"POST /api/v1/runs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{")
         time.sleep(0.2)
-        server.end(8)
+        server.end(6)
 
 
 def test_kill_and_go_on_with_everything(home):
@@ -108,15 +108,20 @@ def test_a_run_of_a_foreground_command_is_not_the_servers(home):
 def test_the_server_takes_over_what_a_killed_command_left(home):
     home.script("effect", EFFECT)
     home.workflow("w", "steps: [{id: a, script: effect}, {id: b, script: effect, args: {ms: 60000}}, {id: c, script: effect}]\n")
+    home.script("defers", "import viat\ndef main():\n    viat.defer('child', {})\n")
+    home.workflow("parent", "steps: [{id: a, script: defers}]\n")
+    published(home, "child", "steps: [{id: a, set: 1}]\noutputs: {v: $a.output}\n")
     server = Server(home)
+    child = home.record("parent")["deferred"][0]["run"]
     process = home.start("workflow", "test", "w")
     until(lambda: len(home.trace()) == 3, "the second step is under way")
     process.kill()
     process.wait()
-    run, = [row["id"] for row in home.runs()]
+    run, = [row["id"] for row in home.runs() if row["workflow"] == "w"]
     record = server.ended(run)
     assert record["status"] == "failed" and record["error"]["code"] == "interrupted"
     assert len(home.trace()) == 3
+    assert server.ended(child)["outputs"] == {"v": 1}, "and what a foreground run deferred"
 
 
 def test_a_socket_that_nobody_listens_on(echo):
@@ -274,3 +279,29 @@ def test_ended_by_sigint(echo):
     server.process.communicate(timeout=20)
     assert server.process.returncode == 0
     nobody_left(echo)
+
+
+@bug("signals are handled only a moment after the server says that it serves")
+def test_sigterm_as_soon_as_it_says_that_it_serves(echo):
+    for _ in range(12):
+        Server(echo, settle=False).end()
+
+
+def test_six_servers_at_the_same_moment(echo):
+    """One serves, the others say so; none harms it."""
+    racers = [echo.start("server", "--port", "0") for _ in range(6)]
+    until(lambda: sum(racer.poll() is None for racer in racers) == 1, "one is left")
+    assert sorted(racer.returncode for racer in racers if racer.returncode is not None) == [4] * 5
+    until(lambda: echo.run("run", "start", "w", "--json", code=0).data()["status"] == "running", "it serves")
+    assert echo.run("run", "start", "w", "--wait", code=0).out == '{"v":1}\n'
+    last, = [racer for racer in racers if racer.poll() is None]
+    last.send_signal(signal.SIGTERM)
+    assert last.wait(30) == 0
+
+
+def test_the_same_port_again_and_again(echo):
+    server = Server(echo)
+    server.flags = ("--port", str(server.port))
+    for _ in range(3):
+        server.ended(server.begin("w"))
+        server.restart()

@@ -3,8 +3,8 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
 
-from conftest import until
-from served import ECHO, EFFECT, Server, published
+from conftest import bug, until
+from served import ECHO, EFFECT, TOLD, Server, published
 
 THEN = "\n  - {id: after, script: echo, args: {v: $w.output}}\noutputs: {v: $after.output}\n"
 
@@ -26,6 +26,7 @@ def test_parked_waits_fire_events_reach_them_cancels_end_them(home):
     begun = time.time()
     runs = {name: server.begin(name) for name in ("sleep", "event", "timed", "beside")}
     runs["until"] = server.begin("until", {"at": in_seconds(11.5)})
+    budget = server.begin("event", timeout="PT12S")
     runs["sleep2"], runs["event2"], runs["sleep3"] = server.begin("sleep"), server.begin("event"), server.begin("sleep")
     for run in runs.values():
         server.reaches(run, "waiting")
@@ -46,6 +47,7 @@ def test_parked_waits_fire_events_reach_them_cancels_end_them(home):
     for name, value in (("sleep", None), ("until", None), ("timed", None), ("beside", 5)):
         record = server.ended(runs[name])
         assert record["status"] == "succeeded" and record["outputs"] == {"v": value}, (name, record)
+    assert server.ended(budget)["error"]["code"] == "deadline_exceeded", "a budget ends a run that is not in memory"
     assert time.time() >= begun + 11.4, "no wait is over before its time"
     assert sum(word.startswith("begin:e") for word in home.trace()) == 3, "what is done before a wait is not done again"
 
@@ -54,7 +56,7 @@ def test_three_hundred_sleepers_and_a_restart(home):
     home.script("echo", ECHO)
     published(home, "w", "inputs: {at: string}\nsteps:\n  - {id: w, wait: {until: $inputs.at}}\n  - {id: a, script: echo, args: {v: 1}}\noutputs: {v: $a.output}\n")
     server = Server(home)
-    at = in_seconds(4)
+    at = in_seconds(3)
     with ThreadPoolExecutor(8) as seats:
         runs = list(seats.map(lambda _: server.begin("w", {"at": at}), range(300)))
     server.restart()
@@ -88,7 +90,7 @@ def test_the_default_deadline_counts_no_waiting(home):
 
 def test_the_default_deadline_counts_retries_and_work(home):
     home.script("dies", "import os\ndef main():\n    os._exit(1)\n")
-    home.script("slow", "import time\ndef main():\n    time.sleep(30)\n")
+    home.script("slow", TOLD)
     published(home, "retry", "steps: [{id: a, script: dies, on_error: continue, retry: {times: 10, initial_ms: 300, factor: 1.0, max_ms: 300, jitter: false}}]\n")
     published(home, "work", "steps: [{id: a, script: slow, on_error: continue}]\n")
     server = Server(home, env={"VIAT_EXECUTION_DEADLINE_SECONDS": "1.2"})
@@ -123,3 +125,20 @@ def test_fast_forward_meets_the_documents_deadline(home):
     home.workflow("w", "timeout: PT1H\nsteps: [{id: a, wait: {event: never}}]\n")
     record = home.record("w", "--fast-forward")
     assert record["error"]["code"] == "deadline_exceeded"
+
+
+@bug("a background engine submits everything that is due at once: beyond the pool's bound runs fail with queue_full")
+def test_more_runs_than_the_pool_has_places_for(home):
+    """Nobody is there to try again: what is due waits, or the start is refused; it does not fail hours later."""
+    home.script("slow", "import time\ndef main():\n    time.sleep(0.02)\n")
+    published(home, "w", "inputs: {at: string}\nsteps:\n  - {id: w, wait: {until: $inputs.at}}\n  - {id: a, script: slow}\n")
+    server = Server(home)
+    at = in_seconds(2.5)
+    with ThreadPoolExecutor(8) as seats:
+        list(seats.map(lambda _: server.begin("w", {"at": at}), range(1300)))
+
+    def count(status):
+        return len(home.run("run", "list", "--json", "--limit", "1000", "--status", status, code=0).data())
+
+    until(lambda: count("failed") or count("succeeded") >= 1000, "most have ended, or one has failed")
+    assert count("failed") == 0
