@@ -3,7 +3,7 @@ import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from conftest import TOUCH, bug, nobody_left, until
+from conftest import TOUCH, bug, for_each, nobody_left, until
 from served import CANCEL_BOUND, ECHO, TOLD, Server, published
 
 DIES = TOUCH + "import os\ndef main():\n    mark('dies')\n    os._exit(1)\n"
@@ -42,16 +42,18 @@ def main():
 """
 
 
-def equipped(home):
+def equipped(home, *names):
+    """With the workflows of these names, or with all."""
     home.script("echo", TOUCH + ECHO.replace("def main(v=None):\n", "def main(v=None):\n    mark('echo')\n"))
     home.script("told", TOLD)
     home.script("dies", DIES)
     home.script("deaf", DEAF)
     home.script("raises", "def main():\n    raise ValueError('x')\n")
-    published(home, "called", "steps: [{id: a, script: told}, {id: b, script: echo}]\n")
-    published(home, "callwait", "steps: [{id: a, wait: {for: PT1H}}, {id: b, script: echo}]\n")
-    for name, (text, _) in STATES.items():
-        published(home, name, text)
+    if not names or any(name.startswith("sub") for name in names):
+        published(home, "called", "steps: [{id: a, script: told}, {id: b, script: echo}]\n")
+        published(home, "callwait", "steps: [{id: a, wait: {for: PT1H}}, {id: b, script: echo}]\n")
+    for name in names or STATES:
+        published(home, name, STATES[name][0])
     return home
 
 
@@ -97,7 +99,7 @@ def test_in_every_state(home):
 
 
 def test_queued_without_a_server(home):
-    equipped(home)
+    equipped(home, "running")
     run = home.run("run", "start", "running", "--json", code=0).data()["id"]
     assert home.show(run)["status"] == "queued"
     home.run("run", "cancel", run, code=0)
@@ -110,7 +112,7 @@ def test_queued_without_a_server(home):
 
 
 def test_waiting_without_a_server(home):
-    equipped(home)
+    equipped(home, "wait_for", "wait_event", "retry_wait", "sub_wait")
     server = Server(home)
     runs = {name: server.begin(name) for name in ("wait_for", "wait_event", "retry_wait", "sub_wait")}
     for name, run in runs.items():
@@ -125,7 +127,7 @@ def test_waiting_without_a_server(home):
 
 def test_running_when_the_server_died(home):
     """The attempt is over, uncertain; the run is cancelled, not failed, and nothing of it lives."""
-    equipped(home)
+    equipped(home, "deaf")
     server = Server(home)
     run = server.begin("deaf")
     until(lambda: "begin" in home.trace() and any(word.startswith("daemon") for word in home.trace()), "it runs")
@@ -138,8 +140,8 @@ def test_running_when_the_server_died(home):
     nobody_left(home)
 
 
-def test_a_deaf_script_goes_with_its_daemons(home):
-    equipped(home)
+def a_deaf_script_goes_with_its_daemons(home):
+    equipped(home, "deaf")
     server = Server(home)
     run = server.begin("deaf")
     pids = until(lambda: len(found := [word.split(":")[1] for word in home.trace() if ":" in word]) == 2 and found, "it runs")
@@ -154,7 +156,7 @@ def test_a_deaf_script_goes_with_its_daemons(home):
 
 
 def test_the_server_dies_while_it_cancels(home):
-    equipped(home)
+    equipped(home, "deaf")
     server = Server(home)
     run = server.begin("deaf")
     pids = until(lambda: len(found := [word.split(":")[1] for word in home.trace() if ":" in word]) == 2 and found, "it runs")
@@ -171,7 +173,7 @@ def test_the_server_dies_while_it_cancels(home):
 
 def test_an_impatient_crowd(home):
     """Sixteen cancels at once: each is taken or hears that the run has ended."""
-    equipped(home)
+    equipped(home, "running")
     server = Server(home)
     run = server.begin("running")
     until(home.trace, "it runs")
@@ -201,7 +203,7 @@ def test_cancel_against_the_last_result(home):
 
 
 def test_parked_run_after_a_restart(home):
-    equipped(home)
+    equipped(home, "wait_for", "wait_until", "wait_event", "sub_wait")
     server = Server(home)
     runs = [server.begin(name) for name in ("wait_for", "wait_until", "wait_event", "sub_wait")]
     for run in runs:
@@ -214,7 +216,7 @@ def test_parked_run_after_a_restart(home):
 
 def test_more_attempts_than_workers(home):
     """Some run, some wait for a worker."""
-    equipped(home)
+    equipped(home, "running")
     server = Server(home)
     runs = [server.begin("running") for _ in range(40)]
     until(lambda: "begin" in home.trace(), "some run")
@@ -228,7 +230,7 @@ def test_more_attempts_than_workers(home):
 
 @bug("a run whose engine died is failed by its adoption before the cancel is looked at, and the caller hears that it was requested")
 def test_a_cancel_that_is_confirmed_is_a_cancel(home):
-    equipped(home)
+    equipped(home, "running")
     server = Server(home)
     run = server.begin("running")
     until(home.trace, "it runs")
@@ -253,8 +255,8 @@ def test_a_cancel_that_is_confirmed_is_a_cancel_in_a_race(home):
             assert (answer, status) in ((202, "cancelled"), (409, "succeeded")), (answer, status)
 
 
-def test_the_server_is_told_to_end_while_it_cancels(home):
-    equipped(home)
+def the_server_is_told_to_end_while_it_cancels(home):
+    equipped(home, "deaf")
     server = Server(home)
     run = server.begin("deaf")
     until(lambda: "begin" in home.trace(), "it runs")
@@ -264,3 +266,8 @@ def test_the_server_is_told_to_end_while_it_cancels(home):
     nobody_left(home)
     server.start()
     assert server.ended(run, 20)["status"] == "cancelled"
+
+
+def test_what_takes_a_whole_grace(tmp_path):
+    """At once, each in a home of its own."""
+    for_each(tmp_path, [a_deaf_script_goes_with_its_daemons, the_server_is_told_to_end_while_it_cancels], lambda home, check: check(home))
