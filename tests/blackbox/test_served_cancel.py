@@ -3,7 +3,7 @@ import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from conftest import TOUCH, bug, for_each, nobody_left, until
+from conftest import TOUCH, bug, nobody_left, until
 from served import CANCEL_BOUND, ECHO, TOLD, Server, published
 
 DIES = TOUCH + "import os\ndef main():\n    mark('dies')\n    os._exit(1)\n"
@@ -266,8 +266,3 @@ def the_server_is_told_to_end_while_it_cancels(home):
     nobody_left(home)
     server.start()
     assert server.ended(run, 20)["status"] == "cancelled"
-
-
-def test_what_takes_a_whole_grace(tmp_path):
-    """At once, each in a home of its own."""
-    for_each(tmp_path, [a_deaf_script_goes_with_its_daemons, the_server_is_told_to_end_while_it_cancels], lambda home, check: check(home))

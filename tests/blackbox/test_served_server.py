@@ -63,7 +63,7 @@ def test_half_a_request_does_not_keep_the_server_from_ending(echo):
         head.sendall(b"GET /healthz HTTP/1.1\r\nHost: local")
         body.sendall(b"POST /api/v1/runs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{")
         time.sleep(0.2)
-        server.end(6)
+        server.end(4)
 
 
 def test_kill_and_go_on_with_everything(home):
@@ -105,7 +105,7 @@ def test_a_run_of_a_foreground_command_is_not_the_servers(home):
     assert process.wait(60) == 0 and home.trace() == ["x"]
 
 
-def test_the_server_takes_over_what_a_killed_command_left(home):
+def the_server_takes_over_what_a_killed_command_left(home):
     home.script("effect", EFFECT)
     home.workflow("w", "steps: [{id: a, script: effect}, {id: b, script: effect, args: {ms: 60000}}, {id: c, script: effect}]\n")
     home.script("defers", "import viat\ndef main():\n    viat.defer('child', {})\n")

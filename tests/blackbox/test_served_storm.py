@@ -79,7 +79,7 @@ def test_a_server_that_is_killed_all_the_time(home):
 
     with ThreadPoolExecutor(3) as seats:
         jobs = [seats.submit(start_some, seat) for seat in range(3)]
-        for _ in range(14):
+        for _ in range(11):
             time.sleep(dice.uniform(0.02, 0.5))
             server.restart()
         until(lambda: len(begun) >= 100 or all(job.done() for job in jobs), "a hundred have begun")

