@@ -46,7 +46,7 @@ def test_refusals_are_the_same_with_and_without_a_server(slow):
     assert slow.runs() == []
 
 
-def test_versions_and_budgets(home):
+def versions_and_budgets(home):
     home.script("slow", SLOW)
     for n in (1, 2, 3):
         home.workflow("w", f"steps: [{{id: a, script: slow, args: {{v: {n}, ms: 1}}}}, {{id: b, script: slow, args: {{ms: 300}}}}]\noutputs: {{v: $a.output}}\n")
@@ -220,7 +220,7 @@ def test_an_event_to_a_queued_run_without_a_server(events):
     assert server.ended(run)["outputs"] == {"a": 1, "b": 2}
 
 
-def test_an_event_without_a_server_starts_no_attempt(home):
+def an_event_without_a_server_starts_no_attempt(home):
     """It delivers the event; running the rest is for an engine that stays."""
     home.script("s", TOUCH + "import time\ndef main():\n    mark('begin')\n    time.sleep(1)\n    mark('done')\n    return 1\n")
     published(home, "w", "steps: [{id: a, wait: {event: go}}, {id: b, script: s}]\noutputs: {v: $b.output}\n")

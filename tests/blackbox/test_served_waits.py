@@ -52,7 +52,7 @@ def parked_waits_fire_events_reach_them_cancels_end_them(home):
     assert sum(word.startswith("begin:e") for word in home.trace()) == 3, "what is done before a wait is not done again"
 
 
-def test_three_hundred_sleepers_and_a_restart(home):
+def three_hundred_sleepers_and_a_restart(home):
     home.script("echo", ECHO)
     published(home, "w", "inputs: {at: string}\nsteps:\n  - {id: w, wait: {until: $inputs.at}}\n  - {id: a, script: echo, args: {v: 1}}\noutputs: {v: $a.output}\n")
     server = Server(home)
@@ -75,7 +75,7 @@ def test_a_wait_that_fell_due_while_nobody_served(home):
     assert server.ended(run)["outputs"] == {"v": None}
 
 
-def test_the_default_deadline_counts_no_waiting(home):
+def the_default_deadline_counts_no_waiting(home):
     home.script("echo", ECHO)
     published(home, "w", "steps: [{id: a, script: echo}, {id: w, wait: {for: PT1.5S}}, {id: b, script: echo}, {id: v, wait: {event: go}}, {id: c, script: echo, args: {v: 1}}]\noutputs: {v: $c.output}\n")
     server = Server(home, env={"VIAT_EXECUTION_DEADLINE_SECONDS": "1"})
@@ -88,7 +88,7 @@ def test_the_default_deadline_counts_no_waiting(home):
     assert server.ended(run)["outputs"] == {"v": 1}
 
 
-def test_the_default_deadline_counts_retries_and_work(home):
+def the_default_deadline_counts_retries_and_work(home):
     home.script("dies", "import os\ndef main():\n    os._exit(1)\n")
     home.script("slow", TOLD)
     published(home, "retry", "steps: [{id: a, script: dies, on_error: continue, retry: {times: 10, initial_ms: 300, factor: 1.0, max_ms: 300, jitter: false}}]\n")
