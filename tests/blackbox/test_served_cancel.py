@@ -3,6 +3,8 @@ import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+import pytest
+
 from conftest import TOUCH, bug, nobody_left, until
 from served import CANCEL_BOUND, ECHO, TOLD, Server, published
 
@@ -239,7 +241,8 @@ def test_a_cancel_that_is_confirmed_is_a_cancel(home):
         assert home.show(run)["status"] == "cancelled"
 
 
-@bug("a cancel behind what ends the run is answered 202 and forgotten")
+# a race, so not strict
+@pytest.mark.xfail(reason="a cancel behind what ends the run is answered 202 and forgotten")
 def test_a_cancel_that_is_confirmed_is_a_cancel_in_a_race(home):
     published(home, "w", "steps: [{id: a, wait: {event: go}}]\n")
     server = Server(home)

@@ -281,7 +281,8 @@ def test_ended_by_sigint(echo):
     nobody_left(echo)
 
 
-@bug("signals are handled only a moment after the server says that it serves")
+# a race, so not strict
+@pytest.mark.xfail(reason="signals are handled only a moment after the server says that it serves")
 def test_sigterm_as_soon_as_it_says_that_it_serves(echo):
     for _ in range(12):
         Server(echo, settle=False).end()
