@@ -17,7 +17,7 @@ pub const MAX_DEPTH: usize = 16;
 pub(crate) fn enter(turn: &mut Turn<'_>, frame: &Path, path: &Path, call: &Call) -> Result<(), String> {
     let program = Arc::clone(&turn.run.program);
     let Some(called) = program.called.get(&call.key()) else {
-        let message = format!("there is no workflow {}", call.workflow);
+        let message = format!("workflow {0} does not exist or was never published (viat workflow publish {0})", call.workflow);
         let failure = Failure::new(Class::Resource, message);
         fail_entry(turn, frame, path, &failure);
         return Ok(());

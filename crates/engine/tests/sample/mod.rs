@@ -48,7 +48,7 @@ pub fn created(deadline: Option<i64>) -> Created {
 
 /// A script entry of this policy; `c` is idempotent.
 pub fn script(id: &str, policy: Policy) -> Node {
-    let op = Op::Script(Script { name: id.to_owned(), args: Template::Literal(json!({})), idempotent: id == "c" });
+    let op = Op::Script(Script { name: id.to_owned(), args: Template::Literal(json!({})), idempotent: id == "c", idempotency_key: None });
     Node { id: id.to_owned(), op, next: None, policy }
 }
 

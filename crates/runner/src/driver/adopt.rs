@@ -16,6 +16,8 @@ use crate::script::{TreeId, kill_leftover};
 
 /// How often a background engine looks for what others left behind.
 const SWEEP_EVERY: Duration = Duration::from_secs(5);
+/// The pause while there is more than one look takes; others get their turn in it.
+const SWEEP_ON: Duration = Duration::from_millis(50);
 /// How many orphans are looked at in one go.
 const SWEEP_AT_ONCE: usize = 200;
 
@@ -78,11 +80,12 @@ impl Loop {
                 hot.claim_from = Some(found.owner);
                 hot.replies.push(reply);
                 let first = if hot.run.status == Status::Queued { Input::Continue } else { Input::Adopted { owner: self.owner().to_string() } };
+                // A cancel that is already asked for comes before any policy's view of what was interrupted.
+                let (cancels, others): (Vec<_>, Vec<_>) = waiting.into_iter().partition(|(input, _)| matches!(input, Input::Cancel { .. }));
+                let asked = |(input, waiter)| Pending::Asked(input, waiter);
+                hot.backlog.extend(cancels.into_iter().map(asked));
                 hot.backlog.push_back(Pending::Input(first));
-                for (input, waiter) in waiting {
-                    hot.backlog.push_back(Pending::Input(input));
-                    hot.replies.push(waiter);
-                }
+                hot.backlog.extend(others.into_iter().map(asked));
                 self.catch_up(&mut hot);
                 self.keep(hot);
             }
@@ -102,25 +105,38 @@ impl Loop {
 
     /// Takes over what dead engines left and what was queued without one; waiting runs change hands all at once.
     pub(super) fn sweep(&mut self) {
-        let sender = self.sender.clone();
-        tokio::spawn(async move {
-            tokio::time::sleep(SWEEP_EVERY).await;
-            let _ = sender.send(Message::Sweep);
-        });
         if self.draining.is_some() {
             return;
         }
+        let (found, adopted) = self.sweep_once();
+        // As long as there are more than one look takes, the next one follows at once.
+        let pause = if found == SWEEP_AT_ONCE && adopted > 0 { SWEEP_ON } else { SWEEP_EVERY };
+        let sender = self.sender.clone();
+        tokio::spawn(async move {
+            tokio::time::sleep(pause).await;
+            let _ = sender.send(Message::Sweep);
+        });
+    }
+
+    /// One look: how many orphans there are, and how many of them were taken over now.
+    fn sweep_once(&mut self) -> (usize, usize) {
         // What dead engines left behind besides their runs; a sweep that fails is followed by another.
         let _ = self.store.sweep_owners();
         let claimed = self.claim_waiting();
         if claimed {
             self.parked_wake = self.store.next_wake(self.owner()).unwrap_or(None);
         }
-        for row in self.store.orphans(SWEEP_AT_ONCE).unwrap_or_default() {
-            if row.summary.status != Status::Waiting.name() {
+        let orphans = self.store.orphans(SWEEP_AT_ONCE).unwrap_or_default();
+        let found = orphans.len();
+        let mut adopted = 0;
+        for row in orphans {
+            let known = self.runs.contains_key(&row.id) || self.adopting.contains_key(&row.id);
+            if row.summary.status != Status::Waiting.name() && !known {
                 self.adopt(row.id, None, Reply::nobody());
+                adopted += 1;
             }
         }
+        (found, adopted)
     }
 
     /// Takes over the waiting runs of dead engines; says whether there were any.

@@ -57,6 +57,8 @@ pub(super) struct Commit {
 /// Something that happened to a run and has not been decided yet.
 pub(super) enum Pending {
     Input(Input),
+    /// Somebody waits to hear that this is durable, or that it came too late.
+    Asked(Input, Reply<()>),
     /// A script waits to hear that this is durable.
     Acknowledged(Input, Answer),
     Reserved {

@@ -148,10 +148,7 @@ impl Loop {
     fn external(&mut self, run: &RunId, input: Input, reply: Reply<()>) {
         match self.runs.get_mut(run) {
             Some(hot) if hot.run.status.is_terminal() => reply.send(Err(DriverError::Ended)),
-            Some(hot) => {
-                hot.replies.push(reply);
-                self.happened(run, Pending::Input(input));
-            }
+            Some(_) => self.happened(run, Pending::Asked(input, reply)),
             None => self.reach(run.clone(), input, reply),
         }
     }
@@ -196,8 +193,13 @@ impl Loop {
     }
 
     fn decide(&mut self, hot: &mut Hot, pending: Pending, now: Millis) -> Vec<Event> {
+        let mut asked = None;
         let (input, held) = match pending {
             Pending::Input(input) => (input, None),
+            Pending::Asked(input, reply) => {
+                asked = Some(reply);
+                (input, None)
+            }
             Pending::Acknowledged(input, answer) => {
                 hot.answers.push(answer);
                 (input, None)
@@ -210,10 +212,16 @@ impl Loop {
         match decide(&mut hot.run, input, now, self.languages.as_ref()) {
             Ok(events) => {
                 hot.starts.extend(held);
+                hot.replies.extend(asked);
                 events
             }
             // A late report changes nothing, a reservation that nobody wants any more goes back to its pool.
-            Err(Rejection::Stale | Rejection::Terminal) => Vec::new(),
+            Err(Rejection::Stale | Rejection::Terminal) => {
+                if let Some(reply) = asked {
+                    reply.send(Err(DriverError::Ended));
+                }
+                Vec::new()
+            }
         }
     }
 

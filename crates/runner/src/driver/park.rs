@@ -55,8 +55,7 @@ impl Loop {
         }
         match self.load(&id) {
             Ok(mut hot) => {
-                hot.replies.push(reply);
-                hot.backlog.push_back(Pending::Input(input));
+                hot.backlog.push_back(Pending::Asked(input, reply));
                 self.catch_up(&mut hot);
                 self.keep(hot);
             }

@@ -52,7 +52,7 @@ impl Default for PoolConfig {
         PoolConfig {
             min: 0,
             max: processors().clamp(4, 16),
-            queue: 1_000,
+            queue: 10_000,
             queue_wait: Duration::from_secs(600),
             recycle_after: 10_000,
             idle_after: Duration::from_secs(300),

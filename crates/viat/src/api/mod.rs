@@ -15,6 +15,7 @@ use axum::http::StatusCode;
 use axum::routing::{get, post};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
 use viat_runner::driver::Driver;
 use viat_store::Store;
 
@@ -25,6 +26,8 @@ use crate::wiring::{Home, Mode};
 
 /// How long attempts may finish when the server is told to end.
 const DRAIN: Duration = Duration::from_secs(10);
+/// How long open requests may take once the server is told to end.
+const REQUESTS_END_WITHIN: Duration = Duration::from_secs(3);
 /// The largest request body, in bytes.
 const MAX_BODY: usize = 64 << 20;
 
@@ -45,7 +48,6 @@ pub fn serve(home: &Home, address: SocketAddr, output: &Output) -> Result<(), Cl
     }
     let _lock = socket::lock(&home.folder)?;
     let driver = Arc::new(home.engine(Mode { background: true, ..Mode::default() })?);
-    driver.recover().map_err(CliError::driver)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -59,25 +61,49 @@ pub fn serve(home: &Home, address: SocketAddr, output: &Output) -> Result<(), Cl
 }
 
 async fn listen(home: &Path, address: SocketAddr, engine: Engine, output: &Output) -> Result<(), CliError> {
-    let tcp = TcpListener::bind(address)
-        .await
-        .map_err(|error| CliError::failed(format!("{address} cannot be listened on: {error}")).help("another program has the port: choose one with --port"))?;
+    // From here on a signal is an orderly end, whatever else is still being set up.
+    let ended = on_signal()?;
+    let tcp = TcpListener::bind(address).await.map_err(|error| {
+        CliError::failed(format!("{address} cannot be listened on: {error}")).help("if another program has the port, choose one with --port")
+    })?;
     let shown = tcp.local_addr().map_err(|error| CliError::failed(error.to_string()))?;
     let unix = bind_unix(home)?;
+    engine.driver.recover().map_err(CliError::driver)?;
     output.note(&format!("viat serves {} on http://{shown}", home.display()));
-    let ended = async || {
-        let (Ok(mut term), Ok(mut int)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) else { return };
+    let over_tcp = axum::serve(tcp, router(engine.clone()).layer(axum::middleware::from_fn(guard::same_origin))).with_graceful_shutdown(until(ended.clone()));
+    let over_unix = axum::serve(unix, router(engine)).with_graceful_shutdown(until(ended.clone()));
+    let served = async { tokio::join!(over_tcp, over_unix) };
+    // A client that never finishes its request does not keep the server from ending.
+    let patience = async {
+        until(ended).await;
+        tokio::time::sleep(REQUESTS_END_WITHIN).await;
+    };
+    tokio::select! {
+        (tcp, unix) = served => tcp.and(unix).map_err(|error| CliError::failed(format!("the server failed: {error}")))?,
+        () = patience => {}
+    }
+    output.note("the server has been told to end; attempts that run may finish within 10 s");
+    Ok(())
+}
+
+/// Becomes true at the first SIGTERM or SIGINT.
+fn on_signal() -> Result<watch::Receiver<bool>, CliError> {
+    let cannot = |error: std::io::Error| CliError::failed(format!("signals cannot be handled: {error}"));
+    let (mut term, mut int) = (signal(SignalKind::terminate()).map_err(cannot)?, signal(SignalKind::interrupt()).map_err(cannot)?);
+    let (sender, receiver) = watch::channel(false);
+    tokio::spawn(async move {
         tokio::select! {
             _ = term.recv() => (),
             _ = int.recv() => (),
         }
-    };
-    let over_tcp = axum::serve(tcp, router(engine.clone()).layer(axum::middleware::from_fn(guard::same_origin))).with_graceful_shutdown(ended());
-    let over_unix = axum::serve(unix, router(engine)).with_graceful_shutdown(ended());
-    let (tcp, unix) = tokio::join!(over_tcp, over_unix);
-    tcp.and(unix).map_err(|error| CliError::failed(format!("the server failed: {error}")))?;
-    output.note("the server has been told to end; attempts that run may finish within 10 s");
-    Ok(())
+        let _ = sender.send(true);
+    });
+    Ok(receiver)
+}
+
+async fn until(mut ended: watch::Receiver<bool>) {
+    // A sender that is gone will never say so: that is an end too.
+    let _ = ended.wait_for(|ended| *ended).await;
 }
 
 fn bind_unix(home: &Path) -> Result<UnixListener, CliError> {
@@ -98,6 +124,7 @@ fn router(engine: Engine) -> Router {
         .route("/api/v1/runs/{run}/cancel", post(runs::cancel))
         .route("/api/v1/runs/{run}/events", post(runs::event))
         .fallback(problem::no_such_path)
+        .method_not_allowed_fallback(problem::no_such_method)
         .layer(axum::extract::DefaultBodyLimit::max(MAX_BODY))
         .with_state(engine)
 }

@@ -1,8 +1,7 @@
 //! Errors as RFC 9457 problem documents.
 
 use axum::Json;
-use axum::extract::rejection::JsonRejection;
-use axum::http::{StatusCode, Uri, header};
+use axum::http::{Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 
@@ -34,12 +33,6 @@ impl From<CliError> for Problem {
     }
 }
 
-impl From<JsonRejection> for Problem {
-    fn from(rejection: JsonRejection) -> Problem {
-        Problem::new(rejection.status(), rejection.body_text())
-    }
-}
-
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let title = self.status.canonical_reason().unwrap_or("problem");
@@ -51,4 +44,9 @@ impl IntoResponse for Problem {
 /// Nothing is served there.
 pub async fn no_such_path(uri: Uri) -> Problem {
     Problem::new(StatusCode::NOT_FOUND, format!("there is nothing at {}", uri.path()))
+}
+
+/// Something is served there, but not for this method.
+pub async fn no_such_method(method: Method, uri: Uri) -> Problem {
+    Problem::new(StatusCode::METHOD_NOT_ALLOWED, format!("{} does not answer to {method}", uri.path()))
 }

@@ -1,10 +1,11 @@
 //! `/api/v1/runs`: start, show, cancel, send an event.
 
 use axum::Json;
-use axum::extract::rejection::JsonRejection;
+use axum::body::Bytes;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use viat_runner::driver::{DriverError, RUN_KEYS, RunKey};
@@ -13,7 +14,7 @@ use viat_store::{Hash, RunId, StoreError};
 use super::Engine;
 use super::problem::Problem;
 use crate::cli::error::CliError;
-use crate::cli::{duration_value, find_run, run_record};
+use crate::cli::{check_event_name, duration_value, find_run, run_record};
 use crate::start::{Request, Which, prepare};
 
 /// What starts a run.
@@ -61,8 +62,8 @@ fn empty() -> Value {
 }
 
 /// Starts a run in the background. With an `Idempotency-Key`, the same request again gives the same run.
-pub async fn start(State(engine): State<Engine>, headers: HeaderMap, body: Result<Json<StartBody>, JsonRejection>) -> Result<Response, Problem> {
-    let Json(body) = body?;
+pub async fn start(State(engine): State<Engine>, headers: HeaderMap, body: Bytes) -> Result<Response, Problem> {
+    let body: StartBody = read(&headers, &body)?;
     let key = idempotency_key(&headers)?;
     let (status, id) = blocking(move || start_or_find(&engine, &body, key)).await??;
     let location = format!("/api/v1/runs/{id}");
@@ -119,8 +120,8 @@ pub async fn show(State(engine): State<Engine>, Path(run): Path<String>) -> Resu
 }
 
 /// Cancels a run.
-pub async fn cancel(State(engine): State<Engine>, Path(run): Path<String>, body: Result<Json<CancelBody>, JsonRejection>) -> Result<Response, Problem> {
-    let Json(body) = body?;
+pub async fn cancel(State(engine): State<Engine>, Path(run): Path<String>, headers: HeaderMap, body: Bytes) -> Result<Response, Problem> {
+    let body: CancelBody = if body.is_empty() { CancelBody::default() } else { read(&headers, &body)? };
     let id = blocking(move || {
         let id: RunId = find_run(engine.store.as_ref(), &run)?;
         engine.driver.cancel(&id, body.by, body.reason).map_err(CliError::driver)?;
@@ -131,15 +132,27 @@ pub async fn cancel(State(engine): State<Engine>, Path(run): Path<String>, body:
 }
 
 /// Sends an event to a run.
-pub async fn event(State(engine): State<Engine>, Path(run): Path<String>, body: Result<Json<EventBody>, JsonRejection>) -> Result<Response, Problem> {
-    let Json(body) = body?;
+pub async fn event(State(engine): State<Engine>, Path(run): Path<String>, headers: HeaderMap, body: Bytes) -> Result<Response, Problem> {
+    let body: EventBody = read(&headers, &body)?;
     let id = blocking(move || {
         let id = find_run(engine.store.as_ref(), &run)?;
+        check_event_name(&body.name)?;
         engine.driver.send_event(&id, body.name, body.data).map_err(CliError::driver)?;
         Ok(id)
     })
     .await?;
     Ok((StatusCode::ACCEPTED, Json(json!({"id": id.as_str()}))).into_response())
+}
+
+/// A JSON body. The dialect's reader refuses integers that would silently lose digits.
+fn read<T: DeserializeOwned>(headers: &HeaderMap, body: &[u8]) -> Result<T, Problem> {
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    if !kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json")) {
+        return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "send the body as application/json"));
+    }
+    let text = std::str::from_utf8(body).map_err(|_| Problem::new(StatusCode::BAD_REQUEST, "the body is not UTF-8 text"))?;
+    let value = viat_dialect::json::parse(text).map_err(|error| Problem::new(StatusCode::BAD_REQUEST, format!("the body is not JSON: {error}")))?;
+    serde_json::from_value(value).map_err(|error| Problem::new(StatusCode::UNPROCESSABLE_ENTITY, format!("the body does not fit: {error}")))
 }
 
 /// Store and driver calls wait: they have threads of their own.

@@ -145,7 +145,11 @@ fn carry_out(plan: &[Step], home: &Home, output: &Output) -> Result<(), CliError
             match workflow::save(&step.name, &step.file, home, output) {
                 Ok(_) => {}
                 Err(error) => {
-                    first_error.get_or_insert(error);
+                    // What another file of the project is to blame for says less than what is wrong in a file itself.
+                    let says_little = |error: &CliError| error.is_only("unknown-workflow");
+                    if first_error.as_ref().is_none_or(|first| says_little(first) && !says_little(&error)) {
+                        first_error = Some(error);
+                    }
                     refused.push(*step);
                 }
             }

@@ -13,6 +13,9 @@ use tokio::net::UnixStream;
 use super::error::CliError;
 use crate::socket;
 
+/// How long the server may take to answer.
+const ANSWER_WITHIN: std::time::Duration = std::time::Duration::from_secs(30);
+
 /// A connection to a running server.
 pub struct Client {
     runtime: tokio::runtime::Runtime,
@@ -38,8 +41,11 @@ impl Client {
     pub fn post(self, path: &str, body: &impl Serialize) -> Result<Value, CliError> {
         let body = serde_json::to_vec(body).map_err(|error| CliError::usage(error.to_string()))?;
         let Client { runtime, stream } = self;
-        let (status, answer) =
-            runtime.block_on(exchange(stream, path, body)).map_err(|error| CliError::failed(format!("the server does not answer: {error}")))?;
+        let exchanged = runtime.block_on(async { tokio::time::timeout(ANSWER_WITHIN, exchange(stream, path, body)).await });
+        let (status, answer) = match exchanged {
+            Err(_) => return Err(CliError::failed(format!("the server does not answer within {} s", ANSWER_WITHIN.as_secs()))),
+            Ok(answer) => answer.map_err(|error| CliError::failed(format!("the server does not answer: {error}")))?,
+        };
         let value: Value = serde_json::from_slice(&answer).unwrap_or(Value::Null);
         if (200..300).contains(&status) {
             return Ok(value);

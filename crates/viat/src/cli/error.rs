@@ -116,6 +116,12 @@ impl CliError {
         &self.message
     }
 
+    /// Whether all that was found is of this code.
+    pub fn is_only(&self, code: &str) -> bool {
+        let found = self.data.as_ref().and_then(serde_json::Value::as_array);
+        found.is_some_and(|found| found.iter().all(|one| one.get("code").and_then(serde_json::Value::as_str) == Some(code)))
+    }
+
     /// What was found, as data.
     pub fn data(&self) -> Option<&serde_json::Value> {
         self.data.as_ref()

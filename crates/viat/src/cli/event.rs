@@ -9,7 +9,7 @@ use serde_json::json;
 use super::client::Client;
 use super::error::CliError;
 use super::output::Output;
-use super::{find_run, inputs};
+use super::{check_event_name, find_run, inputs};
 use crate::wiring::Home;
 
 /// What can be done with events.
@@ -32,9 +32,7 @@ pub enum EventCommand {
 /// Does what the command says.
 pub fn run(command: &EventCommand, home: &Home, output: &Output) -> Result<ExitCode, CliError> {
     let EventCommand::Send { name, run, data } = command;
-    if name.is_empty() {
-        return Err(CliError::usage("an event needs a name"));
-    }
+    check_event_name(name)?;
     let payload = inputs::json(data, "--data")?;
     let id = find_run(home.store.as_ref(), run)?;
     match Client::find(&home.folder)? {

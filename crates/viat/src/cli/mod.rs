@@ -181,3 +181,11 @@ pub fn duration_value(value: &serde_json::Value, what: &str) -> Result<Option<u6
     let parsed = viat_dialect::duration::from_json(value).map_err(|error| CliError::usage(format!("{what}: {error}")))?;
     Ok(parsed.millis())
 }
+
+/// Checks the name of an event.
+pub fn check_event_name(name: &str) -> Result<(), CliError> {
+    if name.is_empty() || name.len() > 256 || name.chars().any(char::is_control) {
+        return Err(CliError::usage("an event's name has 1 to 256 bytes and no control characters"));
+    }
+    Ok(())
+}
