@@ -81,7 +81,6 @@ def test_a_called_workflow_that_was_never_published(home):
     assert record["status"] == "failed" and record["error"]["class"] == "resource"
 
 
-@bug("the error says that there is no such workflow; it is there, and was never published")
 def test_a_called_workflow_that_was_never_published_is_called_so(home):
     home.script("s", says(1))
     home.workflow("sub", flow())
@@ -251,7 +250,6 @@ def test_apply_shows_the_error_of_a_workflow_that_nothing_calls(home, project):
     assert "a_main.yaml" in done.err and "retry" in done.err
 
 
-@bug("an error in a called workflow is hidden: only its caller is blamed, for calling what is not there")
 def test_apply_names_the_file_with_the_error(home, project):
     (project / "workflows" / "b_sub.yaml").write_text("steps: [{id: c, workflow: c_sub, retry: {}}]\n")
     done = home.run("apply", project, code=2)
@@ -275,7 +273,6 @@ def test_apply_refuses_what_is_no_project(home, project):
     assert home.run("script", "list", "--json", code=0).data() == []
 
 
-@bug("two files that name one workflow: the plan lists both, the one applied last wins, the next apply does it again")
 def test_apply_refuses_two_files_of_one_name(home, project):
     (project / "workflows" / "c_sub.yaml").write_text("steps: [{id: a, set: 1}]\noutputs: {v: $a.output}\n")
     done = home.run("apply", project, code=2)

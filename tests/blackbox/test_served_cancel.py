@@ -230,7 +230,6 @@ def test_more_attempts_than_workers(home):
     assert "echo" not in home.trace()
 
 
-@bug("a run whose engine died is failed by its adoption before the cancel is looked at, and the caller hears that it was requested")
 def test_a_cancel_that_is_confirmed_is_a_cancel(home):
     equipped(home, "running")
     server = Server(home)
@@ -242,7 +241,6 @@ def test_a_cancel_that_is_confirmed_is_a_cancel(home):
 
 
 # a race, so not strict
-@pytest.mark.xfail(reason="a cancel behind what ends the run is answered 202 and forgotten")
 def test_a_cancel_that_is_confirmed_is_a_cancel_in_a_race(home):
     published(home, "w", "steps: [{id: a, wait: {event: go}}]\n")
     server = Server(home)

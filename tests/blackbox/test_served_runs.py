@@ -234,7 +234,6 @@ def an_event_without_a_server_starts_no_attempt(home):
     assert home.trace() == ["begin", "done"]
 
 
-@bug("the API takes an event without a name, which the command line refuses")
 def test_a_name_that_is_empty(events):
     server = Server(events)
     run = server.begin("w")

@@ -127,7 +127,6 @@ def test_fast_forward_meets_the_documents_deadline(home):
     assert record["error"]["code"] == "deadline_exceeded"
 
 
-@bug("a background engine submits everything that is due at once: beyond the pool's bound runs fail with queue_full")
 def test_more_runs_than_the_pool_has_places_for(home):
     """Nobody is there to try again: what is due waits, or the start is refused; it does not fail hours later."""
     home.script("slow", "import time\ndef main():\n    time.sleep(0.02)\n")

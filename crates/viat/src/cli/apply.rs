@@ -86,6 +86,12 @@ fn plan(dir: &Path, home: &Home) -> Result<Vec<Step>, CliError> {
     if scripts.is_empty() && workflows.is_empty() {
         return Err(CliError::usage(format!("{} has no scripts/*.py and no workflows/*.yaml", dir.display())).help("`viat init` makes a project folder"));
     }
+    for pair in workflows.windows(2) {
+        if pair[0].file_stem() == pair[1].file_stem() {
+            let message = format!("{} and {} name the same workflow", pair[0].display(), pair[1].display());
+            return Err(CliError::usage(message).help("keep one of them"));
+        }
+    }
     let scripts = scripts.into_iter().map(|file| step(SCRIPT, file, home));
     let workflows = workflows.into_iter().map(|file| step(WORKFLOW, file, home));
     scripts.chain(workflows).collect()
