@@ -106,7 +106,7 @@ fn a_loop_is_a_source_and_its_bounds() {
         ("loop: {while: true, concurrency: 2, steps: [{id: a, set: 1}]}", "`concurrency` goes with `over`"),
         ("loop: {while: true, as: y, steps: [{id: a, set: 1}]}", "`as` goes with `over`"),
         ("loop: {while: 1, steps: [{id: a, set: 1}]}", "`while` takes an expression"),
-        ("loop: {while: inputs.n > 1, steps: [{id: a, set: 1}]}", "while: ${ inputs.n > 1 }"),
+        ("loop: {while: inputs.n > 1, steps: [{id: a, set: 1}]}", "while: \"${ inputs.n > 1 }\""),
         ("loop: {while: \"${ item > 1 }\", steps: [{id: a, set: 1}]}", "item"),
         ("loop: {while: \"${ a.output > 1 }\", steps: [{id: a, set: 1}]}", "not visible to the loop's own keys"),
         ("loop: {over: [1], as: inputs, steps: [{id: a, set: 1}]}", "the loop variable `inputs` is reserved"),

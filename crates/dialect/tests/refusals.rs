@@ -299,3 +299,17 @@ fn syntax_errors_in_yaml_say_quote_it() {
         refused(text, &["quote"]);
     }
 }
+
+#[test]
+fn a_condition_written_as_text_is_shown_as_the_expression_that_was_meant() {
+    let text = "inputs: {n: integer}\nsteps: [{id: a, if: $inputs.n > 3, then: [{id: b, set: 1}]}]\n";
+    let result = compile("w.yaml", text.as_bytes(), &Names::default());
+    assert!(
+        result.rendered(Style::Plain).contains("write `if`: \"${ inputs.n > 3 }\"")
+            || result.rendered(Style::Plain).contains("write if: \"${ inputs.n > 3 }\""),
+        "{}",
+        result.rendered(Style::Plain)
+    );
+    let mended = text.replace("$inputs.n > 3", "\"${ inputs.n > 3 }\"");
+    assert!(compile("w.yaml", mended.as_bytes(), &Names::default()).definition.is_some());
+}

@@ -39,7 +39,7 @@ impl Reader<'_, '_> {
             Template::Literal(Json::Null) if node.value != Value::Null => {}
             _ => {
                 let help = match &node.value {
-                    Value::String(text) if !text.contains("${") => format!("write {what}: ${{ {text} }}"),
+                    Value::String(text) if !text.contains("${") => format!("write {what}: {}", as_expression(text)),
                     _ => "there is no truthiness: compare, as in ${ inputs.n > 0 }".to_owned(),
                 };
                 self.report
@@ -204,4 +204,18 @@ fn collapsed_map(entries: Vec<(String, Template)>) -> Template {
     }
     let values = entries.into_iter().filter_map(|(key, value)| if let Template::Literal(value) = value { Some((key, value)) } else { None });
     Template::Literal(Json::Object(values.collect()))
+}
+
+/// What was written as text, as the expression that was meant: without the `$` of references, and quoted.
+fn as_expression(text: &str) -> String {
+    let mut names = String::with_capacity(text.len());
+    let mut characters = text.chars().peekable();
+    while let Some(each) = characters.next() {
+        let opens_a_name = characters.peek().is_some_and(|next| next.is_ascii_alphabetic() || *next == '_');
+        if each != '$' || !opens_a_name {
+            names.push(each);
+        }
+    }
+    let quote = if names.contains('"') { '\'' } else { '"' };
+    format!("{quote}${{ {names} }}{quote}")
 }

@@ -145,7 +145,7 @@ pub fn decided(decision: &Decision) -> String {
     match decision {
         Decision::Retry { wait_ms, .. } => format!("next attempt in {}", span(i64::try_from(*wait_ms).unwrap_or(i64::MAX))),
         Decision::Stop { reason, wait_ms, remaining_ms, .. } => match reason {
-            Reason::NoRetryConfigured => "not tried again: no retry is configured".to_owned(),
+            Reason::NoRetryConfigured => "not tried again: the entry has no `retry`".to_owned(),
             Reason::NotRetryable => "not tried again: this class is never retried".to_owned(),
             Reason::Exhausted => "not tried again: all tries are used up".to_owned(),
             Reason::WouldOverrunDeadline => format!(
