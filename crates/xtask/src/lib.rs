@@ -1,6 +1,7 @@
-//! What the project does to itself: sets itself up, tests, checks its own rules, measures itself.
+//! What the project does to itself: sets itself up, tests (for long, on demand), checks its own rules, measures itself.
 
 pub mod bench;
+pub mod long;
 pub mod output;
 pub mod setup;
 pub mod shell;

@@ -1,9 +1,9 @@
-//! `cargo xtask`: setup, test, tidy, bench.
+//! `cargo xtask`: setup, test, tidy, bench, and long runs on demand.
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use xtask::{bench, output, setup, test, tidy};
+use xtask::{bench, long, output, setup, test, tidy};
 
 /// What the project does to itself.
 #[derive(Parser)]
@@ -23,6 +23,20 @@ enum Task {
     Tidy,
     /// Measures durable steps beside what the disk and a pipe cost, in one run.
     Bench(bench::BenchArgs),
+    /// Seeds known bugs into the engine; the simulator's stories must find each.
+    Mutants,
+    /// Plays many seeded stories against the engine.
+    Stories {
+        /// How many; the default test run plays 10,000.
+        #[arg(default_value_t = 1_000_000)]
+        count: u64,
+    },
+    /// Throws many arbitrary and mutated documents at the dialect.
+    Fuzz {
+        /// How many of each sort; the default test run takes 400.
+        #[arg(default_value_t = 400_000)]
+        count: u64,
+    },
 }
 
 fn main() -> ExitCode {
@@ -35,6 +49,9 @@ fn main() -> ExitCode {
         Task::Test => test::run(),
         Task::Tidy => tidy::run(),
         Task::Bench(args) => bench::run(&args),
+        Task::Mutants => long::mutants(),
+        Task::Stories { count } => long::stories(count),
+        Task::Fuzz { count } => long::fuzz(count),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
