@@ -41,6 +41,14 @@ impl std::fmt::Display for InputProblem {
 /// # Errors
 /// Everything that is wrong with it.
 pub fn check_inputs(definition: &Definition, given: &Value) -> Result<Map<String, Value>, Vec<InputProblem>> {
+    check_form(&definition.inputs, given)
+}
+
+/// As [`check_inputs`], for the fields of a review's form.
+///
+/// # Errors
+/// Everything that is wrong with it.
+pub fn check_form(fields: &[InputDeclaration], given: &Value) -> Result<Map<String, Value>, Vec<InputProblem>> {
     let problem = |code: &str, path: String, message: String, help: Option<String>| InputProblem { code: code.to_owned(), path, message, help };
     let Value::Object(given) = given else {
         let message = format!("the inputs must be a JSON object, not {}", sort(given));
@@ -48,18 +56,18 @@ pub fn check_inputs(definition: &Definition, given: &Value) -> Result<Map<String
     };
     let mut problems = Vec::new();
     for name in given.keys() {
-        if !definition.inputs.iter().any(|input| input.name == *name) {
-            let declared = || definition.inputs.iter().map(|input| input.name.as_str());
+        if !fields.iter().any(|input| input.name == *name) {
+            let declared = || fields.iter().map(|input| input.name.as_str());
             let help = match suggest::nearest(name, declared()) {
                 Some(nearest) => format!("did you mean `{nearest}`?"),
-                None if definition.inputs.is_empty() => "the workflow declares no inputs".to_owned(),
+                None if fields.is_empty() => "the workflow declares no inputs".to_owned(),
                 None => format!("declared are {}", suggest::listed(declared(), 20)),
             };
             problems.push(problem("undeclared", name.clone(), format!("there is no input `{}`", crate::yaml::shortened(name)), Some(help)));
         }
     }
     let mut filled = Map::new();
-    for input in &definition.inputs {
+    for input in fields {
         match given.get(&input.name) {
             Some(value) => {
                 check(input, value, &mut problems);

@@ -93,6 +93,25 @@ impl Run {
                     self.complete(path, payload, Value::Null);
                 }
             }
+            Event::AlreadyCompleted { .. }
+            | Event::ReviewRequested { .. }
+            | Event::ReviewReminded { .. }
+            | Event::ReviewExtended { .. }
+            | Event::ReviewDecided { .. }
+            | Event::ResolveEntered { .. }
+            | Event::Resolved { .. }
+            | Event::AttentionNeeded { .. }
+            | Event::Settled { .. }
+            | Event::CompensationPrepared { .. }
+            | Event::CompensationStarted { .. }
+            | Event::CompensateEntered { .. }
+            | Event::CompensationEntered { .. }
+            | Event::EffectIrreversible { .. }
+            | Event::CompensationFailed { .. }
+            | Event::CompensationExpired {}
+            | Event::CompensateCompleted { .. }
+            | Event::Resumed { .. }
+            | Event::Migrated { .. } => {}
             Event::CancelRequested { by, reason } => self.stopping = Some(Stopping::Cancel { message: cancel_message(by.as_deref(), reason.as_deref()) }),
             Event::DeadlineExceeded { message } => self.stopping = Some(Stopping::Deadline { message: message.clone() }),
             Event::Succeeded { outputs } => {

@@ -1,6 +1,8 @@
 //! From what was typed and checked to the engine's definition.
 
-use viat_engine::ir::{Arm, Branch, Call, Choice, Definition, Fail, IR_VERSION, Loop, Node, Op, Parallel, Policy, Region, RegionId, Script, Source, Wait};
+use viat_engine::ir::{
+    Arm, Branch, Call, Choice, CompensationMode, Definition, Fail, IR_VERSION, Loop, Node, Op, Parallel, Policy, Region, RegionId, Script, Source, Wait,
+};
 use viat_engine::policies::recover::{RecoverRule, Recovery};
 use viat_engine::policies::retry::Matcher;
 use viat_engine::policies::timeout::{Scope, Timeout};
@@ -29,6 +31,8 @@ pub fn lower(document: Document) -> Result<Definition, Unlowered> {
         inputs: document.inputs,
         outputs: document.outputs.template,
         timeout_ms: document.timeout.map(|budget| budget.ms),
+        compensation: CompensationMode::Auto,
+        compensation_timeout_ms: None,
         regions: regions.0,
         root,
     })
@@ -107,6 +111,8 @@ impl Regions {
             OnError::Catch(entries) => Some(Recovery::Catch(self.add(entries)?)),
         };
         let policy = Policy {
+            resolve: None,
+            compensate: None,
             retry: script.retry.map(|retry| retry.rule).into_iter().collect(),
             recover: recovery.map(|then| RecoverRule { matches: Matcher::Any, then }).into_iter().collect(),
             timeout: script.timeout.map(|budget| Timeout { ms: budget.ms, scope: Scope::Attempt }),

@@ -2,6 +2,7 @@
 
 pub mod cancel;
 pub mod class;
+pub mod compensate;
 pub mod deadline;
 pub mod interrupt;
 pub mod recover;

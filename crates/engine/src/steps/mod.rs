@@ -75,6 +75,7 @@ fn enter(turn: &mut Turn<'_>, frame: &Path, path: &Path, op: &Op) -> Result<(), 
         Op::Wait(wait) => wait::enter(turn, frame, path, wait),
         Op::Fail(refusal) => fail::enter(turn, frame, path, refusal),
         Op::Return(outputs) => call::enter_return(turn, frame, outputs),
+        Op::Review(_) | Op::Compensate(_) => Err("not yet".to_owned()),
     }
 }
 
