@@ -1,13 +1,15 @@
 //! Routes what happened to what follows: (run, input, now) → events, or a rejection.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use crate::expression::Evaluate;
 use crate::failure::Failure;
-use crate::journal::{Event, Millis};
+use crate::journal::{Event, Millis, ReviewDecision};
 use crate::path::Path;
 use crate::policies::{cancel, deadline, interrupt};
-use crate::run::Run;
+use crate::run::{Program, Run};
 use crate::steps;
 use crate::turn::Turn;
 
@@ -78,6 +80,66 @@ pub enum Input {
         /// Why.
         reason: Option<String>,
     },
+    /// Somebody decides a review.
+    Decide {
+        /// The review's id.
+        review: String,
+        /// What, by whom, and with which data.
+        decision: ReviewDecision,
+    },
+    /// Somebody moves a review's expiry.
+    Extend {
+        /// The review's id.
+        review: String,
+        /// When it expires from now on; `None`: never.
+        due: Option<Millis>,
+        /// Who.
+        by: Option<String>,
+        /// Why.
+        reason: Option<String>,
+    },
+    /// Somebody says what came of an attempt whose outcome is unknown.
+    Settle {
+        /// The entry: its path, or its id where that names one entry only.
+        step: String,
+        /// The entry's output, if the attempt took effect; `None`: it did not.
+        output: Option<Value>,
+        /// Who.
+        by: Option<String>,
+        /// Why.
+        reason: Option<String>,
+    },
+    /// Somebody wants the effects of a run that ended badly undone.
+    Compensate {
+        /// Who.
+        by: Option<String>,
+        /// Why.
+        reason: Option<String>,
+    },
+    /// Somebody lets a failed run go on.
+    Resume {
+        /// Who.
+        by: Option<String>,
+        /// Why.
+        reason: Option<String>,
+        /// The entry from which on everything is done again: its path, or its id where that names one entry only.
+        from: Option<String>,
+        /// Why effects that are in place may be repeated.
+        accept_repeat: Option<String>,
+    },
+    /// Somebody moves the run to another version of its workflow.
+    Migrate {
+        /// That version.
+        version: u64,
+        /// The catalogue revision that pins what it reaches.
+        revision: u64,
+        /// What it runs.
+        program: Arc<Program>,
+        /// Why.
+        reason: String,
+        /// Who.
+        by: Option<String>,
+    },
     /// This engine took the run over from one that died; what was in flight is known to be dead.
     Adopted {
         /// This engine.
@@ -97,12 +159,14 @@ pub enum Report {
 }
 
 /// Why an input changes nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rejection {
     /// The run has ended.
     Terminal,
     /// The input is about something that is over: a late report, an attempt that is no longer due.
     Stale,
+    /// What was asked for cannot be done; a sentence for who asked.
+    Refused(String),
 }
 
 /// Decides what follows an input, and folds it into the run. An empty list means that nothing does.
@@ -130,6 +194,9 @@ pub fn decide(run: &mut Run, input: Input, now: Millis, evaluator: &dyn Evaluate
         Input::NotStarted { path, attempt, failure } => steps::script::failed(&mut turn, &path, attempt, failure),
         Input::Finished { path, report, .. } => steps::script::finished(&mut turn, path, report),
         Input::Cancel { by, reason } => cancel::request(&mut turn, by, reason),
+        Input::Decide { .. } | Input::Extend { .. } | Input::Settle { .. } | Input::Compensate { .. } | Input::Resume { .. } | Input::Migrate { .. } => {
+            return Err(Rejection::Refused("not yet".to_owned()));
+        }
         Input::Adopted { owner } => {
             turn.emit(Event::Adopted { owner });
             interrupt::attempts(&mut turn);
@@ -151,6 +218,7 @@ fn refuse_stale(run: &Run, input: &Input) -> Result<(), Rejection> {
         Input::Reserved { path, attempt, .. } | Input::NotStarted { path, attempt, .. } => run.is_due(path, *attempt) && !run.is_stopped(path),
         Input::Finished { path, id, .. } | Input::Deferred { path, id, .. } => run.is_in_flight(path, id),
         Input::Continue | Input::Tick | Input::Event { .. } | Input::Cancel { .. } | Input::Adopted { .. } => true,
+        Input::Decide { .. } | Input::Extend { .. } | Input::Settle { .. } | Input::Compensate { .. } | Input::Resume { .. } | Input::Migrate { .. } => true,
     };
     if fits { Ok(()) } else { Err(Rejection::Stale) }
 }

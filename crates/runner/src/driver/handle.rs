@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use viat_engine::journal::{Batch, Millis};
 use viat_engine::path::Path;
 use viat_engine::template::{MAX_DEPTH, is_too_deep};
-use viat_engine::{Input, Program};
+use viat_engine::{Input, Program, Rejection};
 use viat_store::{OwnerId, Receipt, RunId, StoreError};
 
 use super::adopt::Found;
@@ -127,6 +127,8 @@ pub enum DriverError {
     Owned(OwnerId),
     /// The run has ended.
     Ended,
+    /// What was asked for cannot be done with the run as it is.
+    Refused(String),
     /// The value is nested deeper than values may be.
     TooDeep,
     /// The machine failed.
@@ -143,6 +145,7 @@ impl std::fmt::Display for DriverError {
             DriverError::NotHere => formatter.write_str("the run is not this engine's"),
             DriverError::Owned(owner) => write!(formatter, "the run belongs to another engine that is alive ({owner})"),
             DriverError::Ended => formatter.write_str("the run has ended"),
+            DriverError::Refused(why) => formatter.write_str(why),
             DriverError::TooDeep => write!(formatter, "the value is nested deeper than {MAX_DEPTH} levels"),
             DriverError::Io(detail) => formatter.write_str(detail),
             DriverError::Closed => formatter.write_str("the engine has been shut down"),
@@ -151,6 +154,15 @@ impl std::fmt::Display for DriverError {
 }
 
 impl std::error::Error for DriverError {}
+
+impl From<Rejection> for DriverError {
+    fn from(rejection: Rejection) -> DriverError {
+        match rejection {
+            Rejection::Stale | Rejection::Terminal => DriverError::Ended,
+            Rejection::Refused(why) => DriverError::Refused(why),
+        }
+    }
+}
 
 impl From<StoreError> for DriverError {
     fn from(error: StoreError) -> DriverError {
@@ -207,6 +219,14 @@ impl Driver {
     /// The run has ended or is not this engine's.
     pub fn cancel(&self, run: &RunId, by: Option<String>, reason: Option<String>) -> Result<(), DriverError> {
         self.ask(|reply| Message::Input { run: run.clone(), input: Input::Cancel { by, reason }, reply })
+    }
+
+    /// Asks something of a run of this engine, or of one whose engine is dead; when this returns it is durable.
+    ///
+    /// # Errors
+    /// The run is another live engine's, or refuses.
+    pub fn ask_run(&self, run: &RunId, input: Input) -> Result<(), DriverError> {
+        self.ask(|reply| Message::Input { run: run.clone(), input, reply })
     }
 
     /// Sends an event to a run of this engine; when this returns it is durable.

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use viat_engine::expression::Evaluate;
 use viat_engine::journal::{Event, Millis};
-use viat_engine::{Input, Rejection, decide, outstanding};
+use viat_engine::{Input, decide, outstanding};
 use viat_store::{Lease, OwnerId, RunId, Store};
 
 use crate::clock::Clock;
@@ -216,9 +216,9 @@ impl Loop {
                 events
             }
             // A late report changes nothing, a reservation that nobody wants any more goes back to its pool.
-            Err(Rejection::Stale | Rejection::Terminal) => {
+            Err(rejection) => {
                 if let Some(reply) = asked {
-                    reply.send(Err(DriverError::Ended));
+                    reply.send(Err(rejection.into()));
                 }
                 Vec::new()
             }
