@@ -13,6 +13,7 @@ mod history;
 mod inputs;
 pub mod output;
 mod progress;
+mod rehearse;
 mod run;
 mod script;
 mod server;
