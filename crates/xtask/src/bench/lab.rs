@@ -55,6 +55,7 @@ impl Lab {
             logs: Logs::at(home.join("logs")),
             fast_forward: false,
             background: false,
+            hands_off: false,
             active_budget_ms: 3_600_000,
             observer: None,
         };
