@@ -25,6 +25,8 @@ pub struct Mode {
     pub fast_forward: bool,
     /// Take over what others left, start deferred tasks, keep long waits in the store.
     pub background: bool,
+    /// Only write down what is told: nothing starts here.
+    pub hands_off: bool,
     /// Hears the news of all runs.
     pub observer: Option<Observer>,
 }
@@ -63,6 +65,11 @@ impl Home {
         self.engine(Mode { fast_forward, ..Mode::default() })
     }
 
+    /// An engine on this home that tells runs something and starts nothing: whoever takes them up goes on with them.
+    pub fn scribe(&self) -> Result<Driver, CliError> {
+        self.engine(Mode { hands_off: true, ..Mode::default() })
+    }
+
     /// An engine on this home.
     pub fn engine(&self, mode: Mode) -> Result<Driver, CliError> {
         // What dead engines left behind besides their runs; it is in nobody's way, so a failure can wait.
@@ -77,6 +84,7 @@ impl Home {
             logs: self.logs(),
             fast_forward: mode.fast_forward,
             background: mode.background,
+            hands_off: mode.hands_off,
             active_budget_ms: execution_deadline_ms().0,
             observer: mode.observer,
         };
