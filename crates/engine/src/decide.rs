@@ -8,7 +8,7 @@ use crate::expression::Evaluate;
 use crate::failure::Failure;
 use crate::journal::{Event, Millis, ReviewDecision};
 use crate::path::Path;
-use crate::policies::{cancel, deadline, interrupt};
+use crate::policies::{cancel, compensate, deadline, interrupt, migrate, resolve, resume};
 use crate::run::{Program, Run};
 use crate::steps;
 use crate::turn::Turn;
@@ -147,6 +147,27 @@ pub enum Input {
     },
 }
 
+impl Input {
+    /// Whether the run may refuse it, for what a person asks. Such an input is decided as of the last one: give the run a
+    /// [`Input::Tick`] first, so that it does not slip past a deadline.
+    pub fn may_be_refused(&self) -> bool {
+        match self {
+            Input::Decide { .. } | Input::Extend { .. } | Input::Settle { .. } | Input::Compensate { .. } | Input::Resume { .. } | Input::Migrate { .. } => {
+                true
+            }
+            Input::Continue
+            | Input::Reserved { .. }
+            | Input::NotStarted { .. }
+            | Input::Finished { .. }
+            | Input::Tick
+            | Input::Event { .. }
+            | Input::Deferred { .. }
+            | Input::Cancel { .. }
+            | Input::Adopted { .. } => false,
+        }
+    }
+}
+
 /// How an attempt ended.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Report {
@@ -176,12 +197,13 @@ pub enum Rejection {
 /// # Errors
 /// A rejection; the run is then unchanged.
 pub fn decide(run: &mut Run, input: Input, now: Millis, evaluator: &dyn Evaluate) -> Result<Vec<Event>, Rejection> {
-    if run.status.is_terminal() {
+    let reopens = matches!(input, Input::Resume { .. } | Input::Compensate { .. } | Input::Migrate { .. });
+    if run.status.is_terminal() && !reopens {
         return Err(Rejection::Terminal);
     }
     refuse_stale(run, &input)?;
     let mut turn = Turn::new(run, evaluator, now);
-    if !matches!(input, Input::Adopted { .. }) {
+    if !matches!(input, Input::Adopted { .. }) && !input.may_be_refused() {
         whatever_is_due(&mut turn);
     }
     match input {
@@ -191,12 +213,15 @@ pub fn decide(run: &mut Run, input: Input, now: Millis, evaluator: &dyn Evaluate
             steps::script::deferred(&mut turn, path, |path, attempt| Event::TaskDeferred { path, attempt, workflow, version, revision, args });
         }
         Input::Reserved { path, attempt, id, queued_ms, tree } => steps::script::reserved(&mut turn, path, attempt, id, queued_ms, tree),
-        Input::NotStarted { path, attempt, failure } => steps::script::failed(&mut turn, &path, attempt, failure),
+        Input::NotStarted { path, attempt, failure } => steps::script::not_started(&mut turn, &path, attempt, failure),
         Input::Finished { path, report, .. } => steps::script::finished(&mut turn, path, report),
         Input::Cancel { by, reason } => cancel::request(&mut turn, by, reason),
-        Input::Decide { .. } | Input::Extend { .. } | Input::Settle { .. } | Input::Compensate { .. } | Input::Resume { .. } | Input::Migrate { .. } => {
-            return Err(Rejection::Refused("not yet".to_owned()));
-        }
+        Input::Decide { review, decision } => steps::review::decide(&mut turn, &review, decision)?,
+        Input::Extend { review, due, by, reason } => steps::review::extend(&mut turn, &review, due, by, reason)?,
+        Input::Settle { step, output, by, reason } => resolve::settle(&mut turn, &step, output, by, reason)?,
+        Input::Compensate { by, reason } => compensate::request(&mut turn, by, reason)?,
+        Input::Resume { by, reason, from, accept_repeat } => resume::request(&mut turn, by, reason, from.as_deref(), accept_repeat)?,
+        Input::Migrate { version, revision, program, reason, by } => migrate::request(&mut turn, version, revision, program, reason, by)?,
         Input::Adopted { owner } => {
             turn.emit(Event::Adopted { owner });
             interrupt::attempts(&mut turn);
@@ -215,10 +240,9 @@ fn whatever_is_due(turn: &mut Turn<'_>) {
 
 fn refuse_stale(run: &Run, input: &Input) -> Result<(), Rejection> {
     let fits = match input {
-        Input::Reserved { path, attempt, .. } | Input::NotStarted { path, attempt, .. } => run.is_due(path, *attempt) && !run.is_stopped(path),
+        Input::Reserved { path, attempt, .. } | Input::NotStarted { path, attempt, .. } => run.may_start(path, *attempt),
         Input::Finished { path, id, .. } | Input::Deferred { path, id, .. } => run.is_in_flight(path, id),
-        Input::Continue | Input::Tick | Input::Event { .. } | Input::Cancel { .. } | Input::Adopted { .. } => true,
-        Input::Decide { .. } | Input::Extend { .. } | Input::Settle { .. } | Input::Compensate { .. } | Input::Resume { .. } | Input::Migrate { .. } => true,
+        _ => true,
     };
     if fits { Ok(()) } else { Err(Rejection::Stale) }
 }
@@ -227,9 +251,18 @@ fn refuse_stale(run: &Run, input: &Input) -> Result<(), Rejection> {
 fn advance(turn: &mut Turn<'_>) {
     steps::script::expire_zero_budgets(turn);
     while !turn.is_full() && !turn.run.status.is_terminal() {
-        if turn.run.stopping.is_some() {
-            cancel::wind_down(turn);
+        if turn.run.undo.is_some() {
+            if compensate::step(turn) {
+                continue;
+            }
             return;
+        }
+        if turn.run.stopping.is_some() {
+            if turn.run.has_in_flight() {
+                return;
+            }
+            cancel::wind_down(turn);
+            continue;
         }
         let Some(frame) = turn.run.movable.first().cloned() else { return };
         steps::step(turn, &frame);

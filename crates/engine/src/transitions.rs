@@ -1,5 +1,7 @@
 //! Every change of state of a run and of its entries, one record each.
 
+mod recovery;
+
 use std::collections::BTreeMap;
 
 use serde::Serialize;
@@ -7,7 +9,7 @@ use serde::Serialize;
 use crate::failure::{Outcome, RunError};
 use crate::journal::{Batch, Event, Millis};
 use crate::key;
-use crate::path::Path;
+use crate::path::{Path, Purpose};
 use crate::record::rfc3339;
 
 /// One change of state.
@@ -57,6 +59,8 @@ struct Fold {
     /// The status of the run (the empty path) and of its entries.
     statuses: BTreeMap<Path, &'static str>,
     keys: BTreeMap<Path, String>,
+    /// How often each entry's effect was undone.
+    generations: BTreeMap<Path, u32>,
     rows: Vec<Transition>,
 }
 
@@ -89,8 +93,17 @@ impl Fold {
 
     fn entry(&mut self, event: &Event, at: Millis) {
         match event {
+            Event::AttemptStarted { path, .. }
+            | Event::AttemptSucceeded { path, .. }
+            | Event::AttemptFailed { path, .. }
+            | Event::AttemptCancelled { path, .. }
+                if path.purpose() != Purpose::Work =>
+            {
+                self.helper_attempt(event, at);
+            }
             Event::ScriptEntered { path, key, .. } => {
-                let key = key.clone().unwrap_or_else(|| key::idempotency(&self.run, path, 0));
+                let generation = self.generations.get(path).copied().unwrap_or(0);
+                let key = key.clone().unwrap_or_else(|| key::idempotency(&self.run, path, generation));
                 self.keys.insert(path.clone(), key);
                 self.to(path, "entered", at);
             }
@@ -116,7 +129,7 @@ impl Fold {
             | Event::ContainerCompleted { path }
             | Event::CallCompleted { path, .. }
             | Event::EventTaken { path, .. } => drop(self.to(path, "completed", at)),
-            _ => {}
+            event => self.recovery(event, at),
         }
     }
 

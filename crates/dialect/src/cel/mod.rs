@@ -28,8 +28,8 @@ use viat_engine::ir::{Definition, Expression, InputDeclaration};
 
 pub use budget::{MOST_BUILT_BYTES, MOST_STEPS};
 pub use parse::{SyntaxError, parse};
-pub use program::{NameUse, Program};
-pub use tokens::{Unclosed, end_of_expression, is_word, place};
+pub use program::{Comparison, NameUse, Program};
+pub use tokens::{Unclosed, end_of_expression, is_word, place, place_of_text};
 
 /// The tag of this language in the IR.
 pub const LANGUAGE: &str = "cel";

@@ -186,7 +186,11 @@ impl Loop {
         let draft = matches!(batches.first().and_then(|batch| batch.events.first()), Some(Event::Created(created)) if created.draft);
         let pins = Pins { version: row.version, revision: row.revision, draft };
         let program = assets::program(store, &row.workflow, pins).map_err(DriverError::Assets)?;
-        let run = Run::load(Arc::new(program), &batches).map_err(|problem| unreadable(id, &problem))?;
+        let versions = |version, revision| {
+            let program = assets::program(store, &row.workflow, Pins { version, revision, draft }).map_err(|error| error.to_string())?;
+            Ok(Arc::new(program))
+        };
+        let run = Run::load(Arc::new(program), &batches, &versions).map_err(|problem| unreadable(id, &problem))?;
         Ok(Found { run, open: open_reviews(store, id)?, summary: row.summary, batches: batches.len() as u64, owner: row.owner })
     }
 }

@@ -172,7 +172,7 @@ impl Loop {
         if let Some(known) = hot.scripts.get(name) {
             return known.clone();
         }
-        let found = match assets::script(self.store.as_ref(), name, At::Revision(hot.run.created.revision)) {
+        let found = match assets::script(self.store.as_ref(), name, At::Revision(hot.run.revision)) {
             Ok(code) => Ok(Arc::new(code)),
             Err(AssetError::Missing(what)) => Err(Fault::new(FaultKind::Resource, format!("there is no {what}"))),
             Err(error) => Err(Fault::new(FaultKind::Resource, error.to_string())),
@@ -193,12 +193,12 @@ fn starting(hot: &Hot, wanted: &Wanted, reservation: Reservation) -> (Input, Sta
         context: Context {
             run_id: created.run.clone(),
             workflow: created.workflow.clone(),
-            version: Some(created.version),
-            step: wanted.path.last().to_owned(),
+            version: Some(hot.run.version),
+            step: wanted.path.entry().last().to_owned(),
             path: wanted.path.to_string(),
             attempt: wanted.attempt,
             idempotency_key: wanted.idempotency_key.clone(),
-            deadline: created.deadline.map(viat_engine::record::rfc3339),
+            deadline: hot.run.deadline.map(viat_engine::record::rfc3339),
         },
         timeout: wanted.timeout_ms.map(Duration::from_millis),
     };

@@ -204,7 +204,7 @@ fn answer_all(hot: &mut Hot) {
 }
 
 pub(super) fn summary_of(run: &Run, before: &Summary, now: Millis) -> Summary {
-    let waiting = run.status == viat_engine::Status::Waiting;
+    let waiting = matches!(run.status, viat_engine::Status::Waiting | viat_engine::Status::NeedsAttention);
     Summary {
         status: run.status.name().to_owned(),
         wake_at: if waiting { outstanding(run).next_after(now) } else { None },

@@ -223,10 +223,17 @@ impl Loop {
                 None => return Vec::new(),
             },
         };
+        // What is due comes before what a person asks.
+        let tick = input.may_be_refused() && !hot.run.status.is_terminal();
+        let mut events = if tick { decide(&mut hot.run, Input::Tick, now, self.languages.as_ref()).unwrap_or_default() } else { Vec::new() };
         match decide(&mut hot.run, input, now, self.languages.as_ref()) {
-            Ok(events) => {
+            Ok(decided) => {
                 hot.starts.extend(held);
                 hot.replies.extend(asked);
+                if decided.iter().any(|event| matches!(event, Event::Migrated { .. })) {
+                    hot.scripts.clear();
+                }
+                events.extend(decided);
                 events
             }
             // A late report changes nothing, a reservation that nobody wants any more goes back to its pool.
@@ -234,7 +241,7 @@ impl Loop {
                 if let Some(reply) = asked {
                     reply.send(Err(rejection.into()));
                 }
-                Vec::new()
+                events
             }
         }
     }

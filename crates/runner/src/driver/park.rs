@@ -18,7 +18,7 @@ impl Loop {
     /// Whether `hot` may leave the memory: it waits, for long, and nothing else is under way for it.
     pub(super) fn park(&mut self, hot: &Hot) -> bool {
         let idle = hot.commit.is_none() && hot.backlog.is_empty() && !hot.is_at_work() && hot.replies.is_empty() && hot.answers.is_empty();
-        if !self.background || !idle || hot.news.is_some() || hot.run.status != Status::Waiting {
+        if !self.background || !idle || hot.news.is_some() || !matches!(hot.run.status, Status::Waiting | Status::NeedsAttention) {
             return false;
         }
         let wake = hot.next_wake();
