@@ -2,7 +2,7 @@
 
 use viat_engine::journal::{Batch, Millis};
 
-use crate::{AssetName, Hash, OwnerId, RunId, RunRow, StoreError, Summary};
+use crate::{AssetName, Hash, OwnerId, ReviewRow, RunId, RunRow, StoreError, Summary};
 
 /// The most bytes that one unit may carry.
 pub(crate) const MAX_UNIT_BYTES: usize = 128 << 20;
@@ -126,6 +126,10 @@ pub enum Op {
         /// The key.
         key: String,
     },
+    /// Keeps how a review stands: new, or in place of what was known of it. It stays where it was in the order of reviews.
+    ///
+    /// Whoever writes it does so in the unit that appends to its run, whose fence then holds for both.
+    PutReview(ReviewRow),
     /// Keeps bytes under their hash; idempotent. The caller vouches for the hash, reading checks it.
     PutBlob {
         /// BLAKE3 of the bytes.
@@ -243,6 +247,10 @@ impl Op {
             Op::CreateRun { first, .. } => first.body.len(),
             Op::Append { batch, .. } => batch.body.len(),
             Op::ClaimKey { value, .. } => value.len(),
+            Op::PutReview(row) => {
+                let comment = row.comment.as_ref().map_or(0, String::len);
+                row.title.len() + row.path.len() + comment + row.assignees.iter().map(|each| each.len() + 4).sum::<usize>()
+            }
             Op::PutBlob { bytes, .. } => bytes.len(),
             Op::PutAsset { body, refs, .. } => body.len() + refs.len() * 64,
             Op::SetRefs { to, .. } => to.len() * 64,

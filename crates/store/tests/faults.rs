@@ -192,7 +192,18 @@ fn with_pragma(pragma: &str) -> StoreError {
 
 #[test]
 fn a_newer_format_is_refused() {
-    assert_eq!(with_pragma("PRAGMA user_version = 99"), StoreError::NewerFormat { found: 99, known: 1 });
+    assert_eq!(with_pragma("PRAGMA user_version = 99"), StoreError::NewerFormat { found: 99, known: 2 });
+}
+
+#[test]
+fn a_home_from_before_reviews_is_brought_up() {
+    let dir = tempfile::tempdir().expect("a directory");
+    drop(SqliteStore::open(dir.path()).expect("opens"));
+    let conn = rusqlite::Connection::open(dir.path().join("viat.db")).expect("opens");
+    conn.execute_batch("DROP TABLE reviews; PRAGMA user_version = 1").expect("made old");
+    drop(conn);
+    let store = SqliteStore::open(dir.path()).expect("opens");
+    assert_eq!(store.reviews(&viat_store::ReviewFilter::default()), Ok(Vec::new()));
 }
 
 #[test]

@@ -27,6 +27,8 @@ pub struct Mode {
     pub rehearsal: Rehearsal,
     /// Take over what others left, start deferred tasks, keep long waits in the store.
     pub background: bool,
+    /// Only write down what is told: nothing starts here.
+    pub hands_off: bool,
     /// Hears the news of all runs.
     pub observer: Option<Observer>,
 }
@@ -65,6 +67,11 @@ impl Home {
         self.engine(Mode { fast_forward, ..Mode::default() })
     }
 
+    /// An engine on this home that tells runs something and starts nothing: whoever takes them up goes on with them.
+    pub fn scribe(&self) -> Result<Driver, CliError> {
+        self.engine(Mode { hands_off: true, ..Mode::default() })
+    }
+
     /// An engine on this home.
     pub fn engine(&self, mode: Mode) -> Result<Driver, CliError> {
         // What dead engines left behind besides their runs; it is in nobody's way, so a failure can wait.
@@ -80,6 +87,7 @@ impl Home {
             fast_forward: mode.fast_forward,
             rehearsal: mode.rehearsal,
             background: mode.background,
+            hands_off: mode.hands_off,
             active_budget_ms: execution_deadline_ms().0,
             observer: mode.observer,
         };

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use viat_engine::journal::{Batch, Event};
 use viat_engine::{Input, Run, Status, outstanding};
-use viat_store::{Op, OwnerId, RunId, Store, Unit};
+use viat_store::{Op, OwnerId, RunId, Store, Summary, Unit};
 
 use super::handle::NewsSender;
 use super::hot::{Hot, Pending};
-use super::{DriverError, Loop, Message, Reply};
+use super::reviews::{OpenReviews, open_reviews};
+use super::{DriverError, Loop, Message, Reply, wakes};
 use crate::assets::{self, AssetError, Pins};
 use crate::script::{TreeId, kill_leftover};
 
@@ -24,6 +25,8 @@ const SWEEP_AT_ONCE: usize = 200;
 /// A run as the store has it.
 pub(crate) struct Found {
     run: Run,
+    open: OpenReviews,
+    summary: Summary,
     batches: u64,
     owner: Option<OwnerId>,
 }
@@ -31,15 +34,24 @@ pub(crate) struct Found {
 impl Loop {
     /// Takes over a run whose owner is dead, or that has none.
     pub(super) fn adopt(&mut self, id: RunId, news: Option<NewsSender>, reply: Reply<()>) {
+        self.take_over(id, false, news, reply);
+    }
+
+    fn take_over(&mut self, id: RunId, ended: bool, news: Option<NewsSender>, reply: Reply<()>) {
         if self.runs.contains_key(&id) || self.adopting.contains_key(&id) {
             return reply.send(Err(DriverError::Owned(self.owner().clone())));
         }
-        let found = match self.find(&id) {
+        let found = match self.find(&id, ended) {
             Ok(found) if found.owner.as_ref() == Some(self.owner()) => return reply.send(Err(DriverError::Owned(self.owner().clone()))),
             Ok(found) => found,
             Err(error) => return reply.send(Err(error)),
         };
         self.adopting.insert(id.clone(), Vec::new());
+        self.prove_dead(id, found, news, reply);
+    }
+
+    /// Goes on once nothing of the run is left running.
+    fn prove_dead(&mut self, id: RunId, found: Found, news: Option<NewsSender>, reply: Reply<()>) {
         if outstanding(&found.run).running.is_empty() {
             return self.adoptable(id, Ok(Box::new(found)), news, reply);
         }
@@ -51,17 +63,13 @@ impl Loop {
     }
 
     /// Takes a run over because something is to reach it.
-    pub(super) fn adopt_for(&mut self, id: RunId, input: Input, reply: Reply<()>) {
-        match self.find(&id) {
-            Err(error) => reply.send(Err(error)),
-            Ok(_) => {
-                self.adopt(id.clone(), None, Reply::nobody());
-                match self.adopting.get_mut(&id) {
-                    Some(waiting) => waiting.push((input, reply)),
-                    None => self.external(&id, input, reply),
-                }
-            }
-        }
+    pub(super) fn adopt_for(&mut self, id: RunId, input: Input, news: Option<NewsSender>, reply: Reply<()>) {
+        let found = match self.find(&id, wakes(&input)) {
+            Ok(found) => found,
+            Err(error) => return reply.send(Err(error)),
+        };
+        self.adopting.insert(id.clone(), vec![(input, reply)]);
+        self.prove_dead(id, found, news, Reply::nobody());
     }
 
     /// Nothing of the run is left running anywhere.
@@ -77,6 +85,8 @@ impl Loop {
             Ok(found) => {
                 let mut hot = Hot::new(id, found.run, news);
                 hot.batches = found.batches;
+                hot.open = found.open;
+                hot.summary = found.summary;
                 hot.claim_from = Some(found.owner);
                 hot.replies.push(reply);
                 let first = if hot.run.status == Status::Queued { Input::Continue } else { Input::Adopted { owner: self.owner().to_string() } };
@@ -93,13 +103,17 @@ impl Loop {
     }
 
     /// A run of this engine that is only in the store.
-    pub(super) fn load(&self, id: &RunId) -> Result<Hot, DriverError> {
-        let found = self.find(id)?;
+    ///
+    /// `ended`: also one that has ended.
+    pub(super) fn load(&self, id: &RunId, ended: bool) -> Result<Hot, DriverError> {
+        let found = self.find(id, ended)?;
         if found.owner.as_ref() != Some(self.owner()) {
             return Err(DriverError::NotHere);
         }
         let mut hot = Hot::new(id.clone(), found.run, None);
         hot.batches = found.batches;
+        hot.open = found.open;
+        hot.summary = found.summary;
         Ok(hot)
     }
 
@@ -156,10 +170,10 @@ impl Loop {
         !claimed.is_empty()
     }
 
-    fn find(&self, id: &RunId) -> Result<Found, DriverError> {
+    fn find(&self, id: &RunId, ended: bool) -> Result<Found, DriverError> {
         let store: &dyn Store = self.store.as_ref();
         let row = store.run(id)?.ok_or_else(|| DriverError::Assets(AssetError::Missing(format!("run {id}"))))?;
-        if row.summary.ended_at.is_some() {
+        if row.summary.ended_at.is_some() && !ended {
             return Err(DriverError::Ended);
         }
         if let Some(owner) = row.owner.as_ref().filter(|owner| *owner != self.owner())
@@ -173,11 +187,11 @@ impl Loop {
         let pins = Pins { version: row.version, revision: row.revision, draft };
         let program = assets::program(store, &row.workflow, pins).map_err(DriverError::Assets)?;
         let versions = |version, revision| {
-            let program = assets::program(store, &row.workflow, Pins { version, revision, draft: false }).map_err(|error| error.to_string())?;
+            let program = assets::program(store, &row.workflow, Pins { version, revision, draft }).map_err(|error| error.to_string())?;
             Ok(Arc::new(program))
         };
         let run = Run::load(Arc::new(program), &batches, &versions).map_err(|problem| unreadable(id, &problem))?;
-        Ok(Found { run, batches: batches.len() as u64, owner: row.owner })
+        Ok(Found { run, open: open_reviews(store, id)?, summary: row.summary, batches: batches.len() as u64, owner: row.owner })
     }
 }
 

@@ -24,7 +24,7 @@ impl Loop {
     /// Reserves workers for the attempts that are due: at once where one is idle, otherwise in the background.
     pub(super) fn start_attempts(&mut self, hot: &mut Hot, now: Millis) -> Vec<Event> {
         let mut events = Vec::new();
-        if self.draining.is_some() {
+        if self.starts_nothing() {
             return events;
         }
         for wanted in outstanding(&hot.run).attempts.into_iter().filter(|wanted| wanted.not_before <= now) {
@@ -77,7 +77,7 @@ impl Loop {
     /// A worker came, or could not be had, for an attempt that was due when it was asked for.
     pub(super) fn reserved(&mut self, hot: &mut Hot, path: Path, attempt: u32, outcome: Result<Reservation, Fault>) -> Option<(Input, Option<Start>)> {
         hot.reserving.remove(&(path.clone(), attempt));
-        if self.draining.is_some() {
+        if self.starts_nothing() {
             return None;
         }
         match outcome {

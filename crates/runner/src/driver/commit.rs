@@ -10,6 +10,7 @@ use viat_store::{EncodedBatch, Op, Receipt, RunId, RunRow, StoreError, Summary, 
 use super::handle::{NewRun, NewsSender, RUN_KEYS, RunKey, deadline_of};
 use super::hot::{Commit, Hot, Pending};
 use super::rehearse::Injected;
+use super::reviews;
 use super::{CANCEL_GRACE, DriverError, Loop, Message, News, Reply};
 use crate::script::Stop;
 
@@ -63,8 +64,10 @@ impl Loop {
 
     fn unit(&self, hot: &mut Hot, batch: &Batch) -> Result<Unit, serde_json::Error> {
         let encoded = EncodedBatch::encode(batch)?;
-        let summary = summary_of(&hot.run, batch.at);
+        let summary = summary_of(&hot.run, &hot.summary, batch.at);
         let changed = summary != hot.summary;
+        let reviews = reviews::changed(&mut hot.open, &hot.id, batch);
+        hot.children.extend(reviews.into_iter().map(Op::PutReview));
         if changed {
             hot.summary.clone_from(&summary);
         }
@@ -139,7 +142,9 @@ impl Loop {
         self.act(hot);
         if hot.run.status.is_terminal() {
             self.tell(hot, News::Ended);
-        } else {
+        }
+        // A run that has ended may have been asked to go on meanwhile.
+        if !hot.run.status.is_terminal() || !hot.backlog.is_empty() {
             // What happened meanwhile, what fell due meanwhile, and what the last decision's bound left over.
             self.catch_up(hot);
         }
@@ -205,13 +210,14 @@ fn answer_all(hot: &mut Hot) {
     }
 }
 
-pub(super) fn summary_of(run: &Run, now: Millis) -> Summary {
+pub(super) fn summary_of(run: &Run, before: &Summary, now: Millis) -> Summary {
     let waiting = matches!(run.status, viat_engine::Status::Waiting | viat_engine::Status::NeedsAttention);
     Summary {
         status: run.status.name().to_owned(),
         wake_at: if waiting { outstanding(run).next_after(now) } else { None },
         error_class: run.error.as_ref().and_then(|error| serde_json::to_value(error.class).ok()).and_then(|class| class.as_str().map(str::to_owned)),
         error_code: run.error.as_ref().map(|error| error.code.clone()),
-        ended_at: run.status.is_terminal().then_some(now),
+        // What happens to a run that has ended and stays so does not move its end.
+        ended_at: run.status.is_terminal().then(|| before.ended_at.unwrap_or(now)),
     }
 }

@@ -24,7 +24,7 @@ pub(crate) enum Message {
     Adopt { run: RunId, news: Option<NewsSender>, reply: Reply<()> },
     Adoptable { id: RunId, found: Result<Box<Found>, DriverError>, news: Option<NewsSender>, reply: Reply<()> },
     Sweep,
-    Input { run: RunId, input: Input, reply: Reply<()> },
+    Input { run: RunId, input: Input, news: Option<NewsSender>, reply: Reply<()> },
     Reserved { run: RunId, path: Path, attempt: u32, outcome: Result<Reservation, Fault> },
     Finished { run: RunId, path: Path, id: String, report: Box<script::Report> },
     Noticed { run: RunId, path: Path, id: String, notice: Notice },
@@ -218,15 +218,25 @@ impl Driver {
     /// # Errors
     /// The run has ended or is not this engine's.
     pub fn cancel(&self, run: &RunId, by: Option<String>, reason: Option<String>) -> Result<(), DriverError> {
-        self.ask(|reply| Message::Input { run: run.clone(), input: Input::Cancel { by, reason }, reply })
+        self.ask_run(run, Input::Cancel { by, reason })
     }
 
     /// Asks something of a run of this engine, or of one whose engine is dead; when this returns it is durable.
     ///
+    /// A run that has ended hears only what can bring it back: resume, compensate, migrate.
+    ///
     /// # Errors
     /// The run is another live engine's, or refuses.
     pub fn ask_run(&self, run: &RunId, input: Input) -> Result<(), DriverError> {
-        self.ask(|reply| Message::Input { run: run.clone(), input, reply })
+        self.ask(|reply| Message::Input { run: run.clone(), input, news: None, reply })
+    }
+
+    /// As [`Driver::ask_run`]; from then on the run's news go to `news`.
+    ///
+    /// # Errors
+    /// The run is another live engine's, or refuses.
+    pub fn ask_and_watch(&self, run: &RunId, input: Input, news: NewsSender) -> Result<(), DriverError> {
+        self.ask(|reply| Message::Input { run: run.clone(), input, news: Some(news), reply })
     }
 
     /// Sends an event to a run of this engine; when this returns it is durable.
@@ -237,7 +247,7 @@ impl Driver {
         if is_too_deep(&payload) {
             return Err(DriverError::TooDeep);
         }
-        self.ask(|reply| Message::Input { run: run.clone(), input: Input::Event { name, payload }, reply })
+        self.ask_run(run, Input::Event { name, payload })
     }
 
     /// Takes over what dead engines and callers without one have left, now and from time to time.

@@ -12,6 +12,7 @@ use viat_store::{Op, OwnerId, RunId, Summary, Unit};
 
 use super::Reply;
 use super::handle::NewsSender;
+use super::reviews::OpenReviews;
 use crate::script::{Answer, Call, Fault, Reservation, ScriptCode, Stop};
 
 /// A run in memory.
@@ -39,6 +40,8 @@ pub(super) struct Hot {
     pub news: Option<NewsSender>,
     /// What goes into the next append besides the run's own events: deferred runs, the key of its start.
     pub children: Vec<Op>,
+    /// Its reviews that nobody has decided yet, as the index will have them once the append is durable.
+    pub open: OpenReviews,
     /// What the store's lists show of the run.
     pub summary: Summary,
     pub timer: Option<(Millis, RunId)>,
@@ -99,6 +102,7 @@ impl Hot {
             scripts: BTreeMap::new(),
             news,
             children: Vec::new(),
+            open: OpenReviews::new(),
             summary: Summary::default(),
             timer: None,
             claim_from: None,

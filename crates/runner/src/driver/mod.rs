@@ -12,9 +12,11 @@ mod handle;
 mod hot;
 mod park;
 mod rehearse;
+mod reviews;
 mod tasks;
 
 pub use rehearse::{Injected, Injection, Mock, Rehearsal};
+pub use reviews::{PENDING_REVIEW, WITHDRAWN};
 pub use tasks::creation;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -60,6 +62,8 @@ pub struct Setup {
     /// Whether this engine works in the background: it takes over what others left, starts deferred tasks, and keeps long
     /// waits in the store instead of in memory.
     pub background: bool,
+    /// Whether this engine only writes down what it is told: no attempt starts in it.
+    pub hands_off: bool,
     /// The default execution deadline of active time, for runs that have no budget of their own.
     pub active_budget_ms: u64,
     /// Hears everything.
@@ -77,6 +81,7 @@ pub(crate) struct Loop {
     fast_forward: bool,
     rehearsal: Rehearsal,
     background: bool,
+    hands_off: bool,
     active_budget_ms: u64,
     observer: Option<Observer>,
     sender: mpsc::UnboundedSender<Message>,
@@ -102,6 +107,7 @@ impl Loop {
             fast_forward: setup.fast_forward,
             rehearsal: setup.rehearsal,
             background: setup.background,
+            hands_off: setup.hands_off,
             active_budget_ms: setup.active_budget_ms,
             observer: setup.observer,
             parked_wake: None,
@@ -141,7 +147,7 @@ impl Loop {
             Message::Adopt { run, news, reply } => self.adopt(run, news, reply),
             Message::Adoptable { id, found, news, reply } => self.adoptable(id, found, news, reply),
             Message::Sweep => self.sweep(),
-            Message::Input { run, input, reply } => self.external(&run, input, reply),
+            Message::Input { run, input, news, reply } => self.external(run, input, news, reply),
             Message::Reserved { run, path, attempt, outcome } => self.happened(&run, Pending::Reserved { path, attempt, outcome }),
             Message::Finished { run, path, id, report } => self.finished(&run, path, id, *report),
             Message::Noticed { run, path, id, notice } => self.noticed(&run, path, id, notice),
@@ -151,12 +157,20 @@ impl Loop {
         }
     }
 
-    fn external(&mut self, run: &RunId, input: Input, reply: Reply<()>) {
-        match self.runs.get_mut(run) {
-            Some(hot) if hot.run.status.is_terminal() => reply.send(Err(DriverError::Ended)),
-            Some(_) => self.happened(run, Pending::Asked(input, reply)),
-            None => self.reach(run.clone(), input, reply),
+    fn external(&mut self, run: RunId, input: Input, news: Option<NewsSender>, reply: Reply<()>) {
+        match self.runs.get_mut(&run) {
+            Some(hot) if hot.run.status.is_terminal() && !wakes(&input) => reply.send(Err(DriverError::Ended)),
+            Some(hot) => {
+                hot.news = news.or(hot.news.take());
+                self.happened(&run, Pending::Asked(input, reply));
+            }
+            None => self.reach(run, input, news, reply),
         }
+    }
+
+    /// Whether attempts may start here now.
+    fn starts_nothing(&self) -> bool {
+        self.hands_off || self.draining.is_some()
     }
 
     /// Something happened to a run: it is decided now, or waits for the append that is under way.
@@ -253,8 +267,8 @@ impl Loop {
             return;
         }
         // While an append is under way nothing is decided; when it is durable everything due is looked at anyway.
-        // A driver that is ending starts nothing, so nothing that is due concerns it any more.
-        let wake = if hot.commit.is_none() && self.draining.is_none() { hot.next_wake() } else { None };
+        // A driver that is ending or only writes starts nothing, so nothing that is due concerns it any more.
+        let wake = if hot.commit.is_none() && !self.starts_nothing() { hot.next_wake() } else { None };
         hot.timer = wake.map(|at| (at, hot.id.clone()));
         self.timers.extend(hot.timer.clone());
         self.runs.insert(hot.id.clone(), hot);
@@ -308,6 +322,11 @@ impl Loop {
             reply.send(Ok(()));
         }
     }
+}
+
+/// Whether an input is for runs that have ended, too.
+fn wakes(input: &Input) -> bool {
+    matches!(input, Input::Resume { .. } | Input::Compensate { .. } | Input::Migrate { .. })
 }
 
 async fn sleep(pause: Option<Duration>) {

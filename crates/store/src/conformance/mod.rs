@@ -4,6 +4,7 @@
 
 mod assets;
 mod load;
+mod reviews;
 mod runs;
 mod units;
 
@@ -14,6 +15,7 @@ use crate::{AssetName, EncodedBatch, Hash, Op, OwnerId, Receipt, RunId, RunRow, 
 
 pub use assets::*;
 pub use load::*;
+pub use reviews::*;
 pub use runs::*;
 pub use units::*;
 
@@ -59,6 +61,9 @@ checks![
     references_of_old_versions,
     deletion_in_one_unit,
     catalogue_guard,
+    review_round_trip,
+    review_lists,
+    review_in_a_unit,
 ];
 
 /// Runs every check on stores that `make` makes, each empty; panics with the list of those that failed.

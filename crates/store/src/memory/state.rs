@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use viat_engine::journal::Millis;
 
-use crate::{AssetName, EncodedBatch, Hash, Op, Outcome, OwnerId, Precondition, Receipt, RunId, RunRow, StoreError, Summary, Unit};
+use crate::{AssetName, EncodedBatch, Hash, Op, Outcome, OwnerId, Precondition, Receipt, ReviewRow, RunId, RunRow, StoreError, Summary, Unit};
 
 /// A run with its journal.
 #[derive(Clone)]
@@ -29,6 +29,8 @@ pub(super) struct State {
     /// In the order of creation.
     pub order: Vec<RunId>,
     pub runs: BTreeMap<RunId, Run>,
+    /// In the order of creation.
+    pub reviews: Vec<ReviewRow>,
     pub assets: BTreeMap<AssetName, Vec<Entry>>,
     /// (the referring asset, its version) → what it refers to.
     pub refs: BTreeMap<(AssetName, u64), BTreeSet<AssetName>>,
@@ -112,6 +114,10 @@ impl State {
                 }
                 Ok(Outcome::Done)
             }
+            Op::PutReview(row) => {
+                self.put_review(row, undo);
+                Ok(Outcome::Done)
+            }
             Op::PutBlob { hash, bytes } => {
                 let hash = *hash;
                 if self.blobs.insert(hash, bytes.clone()).is_none() {
@@ -191,6 +197,23 @@ impl State {
             self.set_owner(id, Some(from), Some(to), undo)?;
         }
         Ok(Outcome::Taken { runs: mine.len() as u64 })
+    }
+
+    fn put_review(&mut self, row: &ReviewRow, undo: &mut Vec<Undo>) {
+        match self.reviews.iter_mut().find(|known| known.id == row.id) {
+            Some(known) => {
+                let before = std::mem::replace(known, row.clone());
+                undo.push(Box::new(move |state| {
+                    if let Some(known) = state.reviews.iter_mut().find(|known| known.id == before.id) {
+                        *known = before;
+                    }
+                }));
+            }
+            None => {
+                self.reviews.push(row.clone());
+                undo.push(Box::new(|state| drop(state.reviews.pop())));
+            }
+        }
     }
 
     fn put_asset(&mut self, name: &AssetName, body: &[u8], hash: Hash, refs: &[AssetName], at: Millis, undo: &mut Vec<Undo>) -> Outcome {

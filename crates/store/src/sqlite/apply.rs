@@ -5,6 +5,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::assets;
 use super::fault::{Stop, is_duplicate};
 use super::known::{Known, KnownRuns};
+use super::reviews;
 use crate::{EncodedBatch, Hash, Op, Outcome, OwnerId, Precondition, Receipt, RunId, RunRow, StoreError, Summary, Unit};
 
 /// SQLite's integers are signed; a number that does not fit could only come from a bug and will match nothing.
@@ -80,6 +81,7 @@ fn op(conn: &Connection, known: &mut KnownRuns, op: &Op) -> Result<Outcome, Stop
             conn.prepare_cached("DELETE FROM keys WHERE space = ?1 AND key = ?2")?.execute([space, key])?;
             Ok(Outcome::Done)
         }
+        Op::PutReview(row) => reviews::put(conn, row),
         Op::PutBlob { hash, bytes } => put_blob(conn, hash, bytes),
         Op::PutAsset { name, body, hash, refs, at } => assets::put(conn, name, body, hash, refs, *at),
         Op::DeleteAsset { name, at } => assets::delete(conn, name, *at),

@@ -5,7 +5,7 @@ mod background;
 mod client;
 mod demo;
 mod doctor;
-mod endpoint;
+pub mod endpoint;
 pub mod error;
 mod event;
 mod example;

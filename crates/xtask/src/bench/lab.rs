@@ -56,6 +56,7 @@ impl Lab {
             fast_forward: false,
             rehearsal: Rehearsal::default(),
             background: false,
+            hands_off: false,
             active_budget_ms: 3_600_000,
             observer: None,
         };
