@@ -1,5 +1,6 @@
 //! The ledger as people read it: one line a script entry that came to an end, and what it came to.
 
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
 use serde::Serialize;
@@ -50,24 +51,26 @@ impl Serialize for Outcome {
 
 /// The ledger of a journal, in the order in which the entries were reached. Entries that are still open, or that a cancel
 /// or a deadline ended, have no line: it is not known that they took effect, nor that they did not.
-pub fn ledger(journal: &[Batch]) -> Vec<LedgerLine> {
+pub fn ledger(journal: impl IntoIterator<Item: Borrow<Batch>>) -> Vec<LedgerLine> {
     let mut order: Vec<Path> = Vec::new();
     let mut outcomes: BTreeMap<Path, Outcome> = BTreeMap::new();
-    for event in journal.iter().flat_map(|batch| &batch.events) {
-        match event {
-            Event::ScriptEntered { path, .. } => order.push(path.clone()),
-            Event::AttemptSucceeded { path, attempt, .. } => {
-                outcomes.insert(path.clone(), Outcome::CompletedAt(*attempt));
+    for batch in journal {
+        for event in &batch.borrow().events {
+            match event {
+                Event::ScriptEntered { path, .. } => order.push(path.clone()),
+                Event::AttemptSucceeded { path, attempt, .. } => {
+                    outcomes.insert(path.clone(), Outcome::CompletedAt(*attempt));
+                }
+                Event::AttemptFailed { path, failure, decision, .. } if decision.retry_wait_ms().is_none() => {
+                    let outcome = match (failure.class, decision.reason()) {
+                        (Class::User, _) => Outcome::ManualReview,
+                        (_, Some(Reason::Exhausted)) => Outcome::RetryExhausted,
+                        _ => Outcome::Failed,
+                    };
+                    outcomes.insert(path.clone(), outcome);
+                }
+                _ => {}
             }
-            Event::AttemptFailed { path, failure, decision, .. } if decision.retry_wait_ms().is_none() => {
-                let outcome = match (failure.class, decision.reason()) {
-                    (Class::User, _) => Outcome::ManualReview,
-                    (_, Some(Reason::Exhausted)) => Outcome::RetryExhausted,
-                    _ => Outcome::Failed,
-                };
-                outcomes.insert(path.clone(), outcome);
-            }
-            _ => {}
         }
     }
     order.into_iter().filter_map(|path| outcomes.get(&path).map(|outcome| LedgerLine { outcome: *outcome, path })).collect()

@@ -1,5 +1,6 @@
 //! The run record: what a journal says, in the form that people and programs are shown.
 
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
@@ -189,9 +190,10 @@ impl RunRecord {
     }
 
     /// The record that a journal tells; `None` if it does not begin with `created`.
-    pub fn of(batches: &[Batch]) -> Option<RunRecord> {
+    pub fn of(batches: impl IntoIterator<Item: Borrow<Batch>>) -> Option<RunRecord> {
         let mut fold = Fold::default();
         for batch in batches {
+            let batch = batch.borrow();
             for event in &batch.events {
                 fold.event(event, batch.at);
             }

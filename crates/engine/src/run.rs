@@ -118,6 +118,8 @@ pub struct Run {
     /// Tasks deferred so far, by the entry that asked for them.
     pub(crate) deferred: Vec<DeferredTask>,
     pub(crate) active: ActiveClock,
+    /// What the run takes where it is kept, in bytes: by its events' weights, until whoever keeps it says what it really is.
+    pub kept_bytes: u64,
     pub(crate) inputs_value: Value,
     pub(crate) run_value: Value,
 }
@@ -197,6 +199,7 @@ impl Run {
             inbox: BTreeMap::new(),
             deferred: Vec::new(),
             active: ActiveClock::default(),
+            kept_bytes: 0,
         };
         run.open(Path::root(), root);
         run

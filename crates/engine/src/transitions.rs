@@ -1,5 +1,6 @@
 //! Every change of state of a run and of its entries, one record each.
 
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
 use serde::Serialize;
@@ -40,9 +41,10 @@ pub struct Transition {
 }
 
 /// The transitions that a journal tells of, in order.
-pub fn transitions(journal: &[Batch]) -> Vec<Transition> {
+pub fn transitions(journal: impl IntoIterator<Item: Borrow<Batch>>) -> Vec<Transition> {
     let mut fold = Fold::default();
     for batch in journal {
+        let batch = batch.borrow();
         for event in &batch.events {
             fold.event(event, batch.at);
         }

@@ -72,7 +72,7 @@ fn a_full_disk_refuses_whole_units_and_recovers() {
     store.commit_blocking(create("r").into()).expect("created");
     let mut accepted = 1;
     let refusal = loop {
-        let unit = vec![append("r", accepted, 20_000), Op::PutBlob { hash: Hash::of(&[accepted as u8]), bytes: vec![accepted as u8] }];
+        let unit = vec![append("r", accepted, 20_000), Op::PutBlob { hash: Hash::of(&[accepted as u8]), bytes: Arc::from([accepted as u8]) }];
         match store.commit_blocking(unit.into()) {
             Ok(_) => accepted += 1,
             Err(error) => break error,

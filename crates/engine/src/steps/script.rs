@@ -55,7 +55,10 @@ pub(crate) fn finished(turn: &mut Turn<'_>, path: Path, report: Report) {
                 recover_from_cancel(turn, path);
             }
         }
-        Report::Returned(output) => turn.emit(Event::AttemptSucceeded { path, attempt, output }),
+        Report::Returned(output) => match turn.run.check_room(&output) {
+            Ok(()) => turn.emit(Event::AttemptSucceeded { path, attempt, output }),
+            Err(message) => failed(turn, &path, attempt, Failure::new(Class::InvalidOutput, message)),
+        },
         Report::Failed(failure) => failed(turn, &path, attempt, failure),
         Report::Stopped => failed(turn, &path, attempt, Failure::new(Class::ScriptBroken, "the worker was stopped although the run goes on")),
     }

@@ -129,6 +129,8 @@ pub enum DriverError {
     Ended,
     /// The value is nested deeper than values may be.
     TooDeep,
+    /// The run would take more than a run may.
+    TooBig(String),
     /// The machine failed.
     Io(String),
     /// The driver has been shut down.
@@ -144,7 +146,7 @@ impl std::fmt::Display for DriverError {
             DriverError::Owned(owner) => write!(formatter, "the run belongs to another engine that is alive ({owner})"),
             DriverError::Ended => formatter.write_str("the run has ended"),
             DriverError::TooDeep => write!(formatter, "the value is nested deeper than {MAX_DEPTH} levels"),
-            DriverError::Io(detail) => formatter.write_str(detail),
+            DriverError::TooBig(detail) | DriverError::Io(detail) => formatter.write_str(detail),
             DriverError::Closed => formatter.write_str("the engine has been shut down"),
         }
     }
