@@ -16,7 +16,8 @@ fn key() -> impl Strategy<Value = String> {
 
 fn text() -> impl Strategy<Value = String> {
     // `"` and control characters take more bytes as JSON than in memory.
-    let long = (prop::sample::select(vec!['x', '"', '\\', '\u{1}', 'é']), prop::sample::select(vec![BIG / 6, BIG / 2, BIG - 3, BIG - 2, BIG - 1, BIG, 2 * BIG]));
+    let long =
+        (prop::sample::select(vec!['x', '"', '\\', '\u{1}', 'é']), prop::sample::select(vec![BIG / 6, BIG / 2, BIG - 3, BIG - 2, BIG - 1, BIG, 2 * BIG]));
     prop_oneof![4 => key(), 1 => long.prop_map(|(letter, count)| letter.to_string().repeat(count))]
 }
 
@@ -41,7 +42,11 @@ fn event() -> impl Strategy<Value = Event> {
     prop_oneof![
         value().prop_map(|output| Event::Completed { path: "a".into(), output }),
         prop::collection::vec(value(), 0..3).prop_map(|items| Event::LoopEntered { path: "a".into(), items: Some(items) }),
-        prop::collection::vec((key(), value()), 0..3).prop_map(|inputs| Event::CallEntered { path: "a".into(), inputs: Map::from_iter(inputs), deadline: None }),
+        prop::collection::vec((key(), value()), 0..3).prop_map(|inputs| Event::CallEntered {
+            path: "a".into(),
+            inputs: Map::from_iter(inputs),
+            deadline: None
+        }),
         text().prop_map(|message| Event::DeadlineExceeded { message }),
     ]
 }
