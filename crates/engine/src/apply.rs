@@ -6,6 +6,7 @@ mod entries;
 mod settle;
 mod undo;
 
+use std::borrow::Borrow;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -23,9 +24,10 @@ impl Run {
     ///
     /// # Errors
     /// What is wrong with a journal that does not begin with `created`, or has it twice; what `versions` says.
-    pub fn load(program: Arc<Program>, batches: &[Batch], versions: Versions<'_>) -> Result<Run, String> {
+    pub fn load(program: Arc<Program>, batches: impl IntoIterator<Item: Borrow<Batch>>, versions: Versions<'_>) -> Result<Run, String> {
         let mut run: Option<Run> = None;
         for batch in batches {
+            let batch = batch.borrow();
             for event in &batch.events {
                 match (&mut run, event) {
                     (None, Event::Created(created)) => run = Some(Run::new(Arc::clone(&program), created.clone(), batch.at)),
@@ -49,6 +51,7 @@ impl Run {
             // No engine was up since the last event: that time is nobody's.
             self.active.since = self.active.since.map(|_| at);
         }
+        self.kept_bytes = self.kept_bytes.saturating_add(event.weight() as u64);
         self.change(event, at);
         self.tick(at, begins(event));
     }

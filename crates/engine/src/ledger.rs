@@ -1,5 +1,6 @@
 //! The ledger as people read it: what each script and `compensate` entry came to, a line each.
 
+use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
@@ -57,10 +58,10 @@ impl Serialize for Outcome {
 /// The ledger of a journal: a line for each time an entry was asked for something, in that order. What a script entry came to
 /// stands where it was reached, what the run's end undid follows. Entries that are still open, or that a cancel or a deadline
 /// ended, have no line: it is not known that they took effect, nor that they did not.
-pub fn ledger(journal: &[Batch]) -> Vec<LedgerLine> {
+pub fn ledger(journal: impl IntoIterator<Item: Borrow<Batch>>) -> Vec<LedgerLine> {
     let mut fold = Fold::default();
-    for event in journal.iter().flat_map(|batch| &batch.events) {
-        fold.event(event);
+    for batch in journal {
+        batch.borrow().events.iter().for_each(|event| fold.event(event));
     }
     fold.lines.into_iter().filter_map(|(path, outcome)| Some(LedgerLine { path, outcome: outcome? })).collect()
 }

@@ -2,6 +2,7 @@
 
 mod recovery;
 
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
@@ -244,9 +245,10 @@ impl RunRecord {
     }
 
     /// The record that a journal tells; `None` if it does not begin with `created`.
-    pub fn of(batches: &[Batch]) -> Option<RunRecord> {
+    pub fn of(batches: impl IntoIterator<Item: Borrow<Batch>>) -> Option<RunRecord> {
         let mut fold = Fold::default();
         for batch in batches {
+            let batch = batch.borrow();
             for event in &batch.events {
                 fold.event(event, batch.at);
             }

@@ -148,6 +148,8 @@ pub struct Run {
     /// What the run goes on with once it is migrated.
     pub(crate) next_program: Option<Arc<Program>>,
     pub(crate) active: ActiveClock,
+    /// What the run takes where it is kept, in bytes: by its events' weights, until whoever keeps it says what it really is.
+    pub kept_bytes: u64,
     pub(crate) inputs_value: Value,
     pub(crate) run_value: Value,
 }
@@ -236,6 +238,7 @@ impl Run {
             inbox: BTreeMap::new(),
             deferred: Vec::new(),
             active: ActiveClock::default(),
+            kept_bytes: 0,
         };
         run.open_root();
         run

@@ -2,6 +2,7 @@
 
 mod recovery;
 
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
 use serde::Serialize;
@@ -42,9 +43,10 @@ pub struct Transition {
 }
 
 /// The transitions that a journal tells of, in order.
-pub fn transitions(journal: &[Batch]) -> Vec<Transition> {
+pub fn transitions(journal: impl IntoIterator<Item: Borrow<Batch>>) -> Vec<Transition> {
     let mut fold = Fold::default();
     for batch in journal {
+        let batch = batch.borrow();
         for event in &batch.events {
             fold.event(event, batch.at);
         }

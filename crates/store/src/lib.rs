@@ -3,6 +3,7 @@
 //! There is one write, [`Store::commit`]: an atomic [`Unit`], durable before its callback is called.
 
 pub mod bench;
+pub mod big;
 pub mod conformance;
 mod contract;
 mod error;

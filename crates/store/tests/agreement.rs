@@ -104,7 +104,7 @@ impl Dice {
             }
             9 => {
                 let bytes = vec![self.roll(4) as u8];
-                Op::PutBlob { hash: Hash::of(&bytes), bytes }
+                Op::PutBlob { hash: Hash::of(&bytes), bytes: bytes.into() }
             }
             10 | 11 => {
                 let body = self.body();

@@ -64,10 +64,13 @@ fn work_finished(turn: &mut Turn<'_>, path: Path, report: Report) {
                 recover_from_cancel(turn, path);
             }
         }
-        Report::Returned(output) => {
-            turn.emit(Event::AttemptSucceeded { path: path.clone(), attempt, output });
-            compensate::prepare(turn, &path);
-        }
+        Report::Returned(output) => match turn.run.check_room(&output) {
+            Ok(()) => {
+                turn.emit(Event::AttemptSucceeded { path: path.clone(), attempt, output });
+                compensate::prepare(turn, &path);
+            }
+            Err(message) => failed(turn, &path, attempt, Failure::new(Class::InvalidOutput, message)),
+        },
         Report::Failed(failure) => failed(turn, &path, attempt, failure),
         Report::Stopped => failed(turn, &path, attempt, stopped()),
     }

@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use viat_engine::journal::{Batch, Event};
+use viat_engine::journal::Event;
 use viat_engine::{Input, Run, Status, outstanding};
+use viat_store::big::{self, Kept, Unreadable};
 use viat_store::{Op, OwnerId, RunId, Store, Summary, Unit};
 
 use super::handle::NewsSender;
@@ -27,6 +28,7 @@ pub(crate) struct Found {
     run: Run,
     open: OpenReviews,
     summary: Summary,
+    kept: Kept,
     batches: u64,
     owner: Option<OwnerId>,
 }
@@ -87,6 +89,7 @@ impl Loop {
                 hot.batches = found.batches;
                 hot.open = found.open;
                 hot.summary = found.summary;
+                hot.kept = found.kept;
                 hot.claim_from = Some(found.owner);
                 hot.replies.push(reply);
                 let first = if hot.run.status == Status::Queued { Input::Continue } else { Input::Adopted { owner: self.owner().to_string() } };
@@ -114,6 +117,7 @@ impl Loop {
         hot.batches = found.batches;
         hot.open = found.open;
         hot.summary = found.summary;
+        hot.kept = found.kept;
         Ok(hot)
     }
 
@@ -182,16 +186,23 @@ impl Loop {
             return Err(DriverError::Owned(owner.clone()));
         }
         let journal = store.journal(id, 0)?;
-        let batches: Vec<Batch> = journal.iter().map(|batch| batch.decode()).collect::<Result<_, _>>().map_err(|error| unreadable(id, &error.to_string()))?;
-        let draft = matches!(batches.first().and_then(|batch| batch.events.first()), Some(Event::Created(created)) if created.draft);
+        let unreadable = |problem: String| DriverError::Assets(AssetError::Unreadable(format!("the journal of run {id} cannot be read: {problem}")));
+        let broken = |error: Unreadable| unreadable(error.to_string());
+        let first = journal.first().map(|batch| big::decode(store, batch)).transpose().map_err(broken)?;
+        let draft = matches!(first.as_ref().and_then(|batch| batch.events.first()), Some(Event::Created(created)) if created.draft);
         let pins = Pins { version: row.version, revision: row.revision, draft };
         let program = assets::program(store, &row.workflow, pins).map_err(DriverError::Assets)?;
         let versions = |version, revision| {
             let program = assets::program(store, &row.workflow, Pins { version, revision, draft }).map_err(|error| error.to_string())?;
             Ok(Arc::new(program))
         };
-        let run = Run::load(Arc::new(program), &batches, &versions).map_err(|problem| unreadable(id, &problem))?;
-        Ok(Found { run, open: open_reviews(store, id)?, summary: row.summary, batches: batches.len() as u64, owner: row.owner })
+        let rest = journal.get(1..).unwrap_or_default();
+        let loaded = big::read(store, rest, |rest| Run::load(Arc::new(program), first.into_iter().chain(rest), &versions)).map_err(broken)?;
+        let mut kept = Kept::default();
+        journal.iter().try_for_each(|batch| kept.note(batch)).map_err(broken)?;
+        let mut run = loaded.map_err(unreadable)?;
+        run.kept_bytes = kept.bytes();
+        Ok(Found { run, kept, open: open_reviews(store, id)?, summary: row.summary, batches: journal.len() as u64, owner: row.owner })
     }
 }
 
@@ -201,8 +212,4 @@ async fn kill_what_is_left(run: &Run) -> Result<(), DriverError> {
         kill_leftover(&tree).await.map_err(|error| DriverError::Io(format!("what {} left running could not be ended: {error}", running.path)))?;
     }
     Ok(())
-}
-
-fn unreadable(id: &RunId, problem: &str) -> DriverError {
-    DriverError::Assets(AssetError::Unreadable(format!("the journal of run {id} cannot be read: {problem}")))
 }

@@ -13,7 +13,7 @@ use viat_store::{At, RunId};
 
 use super::hot::{Flight, Hot, Pending, Start};
 use super::rehearse::Injected;
-use super::{Loop, Message, News};
+use super::{Loop, MAX_APPEND_BYTES, Message, News};
 use crate::assets::{self, AssetError};
 use crate::script::{self, Call, Context, Fault, FaultKind, Notice, Outcome, Reservation, ScriptCode, kill_leftover};
 
@@ -22,12 +22,17 @@ const MAX_EXTRA_BYTES: usize = 1 << 20;
 
 impl Loop {
     /// Reserves workers for the attempts that are due: at once where one is idle, otherwise in the background.
-    pub(super) fn start_attempts(&mut self, hot: &mut Hot, now: Millis) -> Vec<Event> {
+    ///
+    /// `bytes` is what the append has already; once that is enough, the rest waits for the next one.
+    pub(super) fn start_attempts(&mut self, hot: &mut Hot, now: Millis, mut bytes: usize) -> Vec<Event> {
         let mut events = Vec::new();
         if self.starts_nothing() {
             return events;
         }
         for wanted in outstanding(&hot.run).attempts.into_iter().filter(|wanted| wanted.not_before <= now) {
+            if bytes >= MAX_APPEND_BYTES {
+                break;
+            }
             let key = (wanted.path.clone(), wanted.attempt);
             if hot.reserving.contains(&key) {
                 continue;
@@ -40,12 +45,18 @@ impl Loop {
                 Ok(code) => code,
                 Err(fault) => {
                     let input = Input::NotStarted { path: wanted.path, attempt: wanted.attempt, failure: failure_of(fault) };
-                    events.extend(decide(&mut hot.run, input, now, self.languages.as_ref()).unwrap_or_default());
+                    let decided = decide(&mut hot.run, input, now, self.languages.as_ref()).unwrap_or_default();
+                    bytes += decided.iter().map(Event::weight).sum::<usize>();
+                    events.extend(decided);
                     continue;
                 }
             };
             match self.pools.try_reserve(&code) {
-                Some(reservation) => events.extend(self.begin(hot, wanted, reservation, now)),
+                Some(reservation) => {
+                    let decided = self.begin(hot, wanted, reservation, now);
+                    bytes += decided.iter().map(Event::weight).sum::<usize>();
+                    events.extend(decided);
+                }
                 None => {
                     hot.reserving.insert(key);
                     self.reserve(hot.id.clone(), wanted, code);
@@ -157,7 +168,7 @@ impl Loop {
             Notice::Resource { name, ack, .. } => {
                 let _ = ack.send(Err(format!("there is no resource {name}")));
             }
-            Notice::Defer { workflow, args, ack } => match self.deferrable(&workflow, &args) {
+            Notice::Defer { workflow, args, ack } => match self.deferrable(run, &workflow, &args) {
                 Err(problem) => {
                     let _ = ack.send(Err(problem));
                 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use viat_engine::journal::{Batch, Created, Event, Millis};
 use viat_engine::{Input, Run, outstanding};
-use viat_store::{EncodedBatch, Op, Receipt, RunId, RunRow, StoreError, Summary, Unit};
+use viat_store::{Op, Receipt, RunId, RunRow, StoreError, Summary, Unit, big};
 
 use super::handle::{NewRun, NewsSender, RUN_KEYS, RunKey, deadline_of};
 use super::hot::{Commit, Hot, Pending};
@@ -41,7 +41,7 @@ impl Loop {
         // The first decision shares the append that creates the run.
         let mut events = vec![Event::Created(created)];
         events.extend(self.decide(&mut hot, Pending::Input(Input::Continue), now));
-        events.extend(self.start_attempts(&mut hot, now));
+        events.extend(self.start_attempts(&mut hot, now, 0));
         self.submit_tasks(&mut hot, &mut events, now);
         hot.replies.push(reply);
         self.append(&mut hot, events, now);
@@ -63,7 +63,8 @@ impl Loop {
     }
 
     fn unit(&self, hot: &mut Hot, batch: &Batch) -> Result<Unit, serde_json::Error> {
-        let encoded = EncodedBatch::encode(batch)?;
+        let (encoded, big_values) = big::encode(batch, &mut hot.kept)?;
+        hot.run.kept_bytes = hot.kept.bytes();
         let summary = summary_of(&hot.run, &hot.summary, batch.at);
         let changed = summary != hot.summary;
         let reviews = reviews::changed(&mut hot.open, &hot.id, batch);
@@ -83,12 +84,12 @@ impl Loop {
                 summary,
             };
             let create = Op::CreateRun { row, first: encoded };
-            return Ok(Unit::from([create].into_iter().chain(hot.children.drain(..)).collect::<Vec<_>>()));
+            return Ok(Unit::from(big_values.into_iter().chain([create]).chain(hot.children.drain(..)).collect::<Vec<_>>()));
         }
         let claim = hot.claim_from.take().map(|from| Op::ClaimRun { run: hot.id.clone(), from, to: self.owner().clone() });
         let append =
             Op::Append { run: hot.id.clone(), expected: hot.batches, batch: encoded, summary: changed.then_some(summary), fence: self.owner().clone() };
-        Ok(Unit::from(claim.into_iter().chain([append]).chain(hot.children.drain(..)).collect::<Vec<_>>()))
+        Ok(Unit::from(claim.into_iter().chain(big_values).chain([append]).chain(hot.children.drain(..)).collect::<Vec<_>>()))
     }
 
     fn submit(&mut self, hot: &mut Hot, batch: Arc<Batch>, unit: Unit, since: Instant) {

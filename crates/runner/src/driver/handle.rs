@@ -131,6 +131,8 @@ pub enum DriverError {
     Refused(String),
     /// The value is nested deeper than values may be.
     TooDeep,
+    /// The run would take more than a run may.
+    TooBig(String),
     /// The machine failed.
     Io(String),
     /// The driver has been shut down.
@@ -147,7 +149,7 @@ impl std::fmt::Display for DriverError {
             DriverError::Ended => formatter.write_str("the run has ended"),
             DriverError::Refused(why) => formatter.write_str(why),
             DriverError::TooDeep => write!(formatter, "the value is nested deeper than {MAX_DEPTH} levels"),
-            DriverError::Io(detail) => formatter.write_str(detail),
+            DriverError::TooBig(detail) | DriverError::Io(detail) => formatter.write_str(detail),
             DriverError::Closed => formatter.write_str("the engine has been shut down"),
         }
     }

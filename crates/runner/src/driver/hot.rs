@@ -8,6 +8,7 @@ use tokio::sync::oneshot;
 use viat_engine::journal::{Batch, Millis};
 use viat_engine::path::Path;
 use viat_engine::{Input, Run, outstanding};
+use viat_store::big::Kept;
 use viat_store::{Op, OwnerId, RunId, Summary, Unit};
 
 use super::Reply;
@@ -42,6 +43,8 @@ pub(super) struct Hot {
     pub children: Vec<Op>,
     /// Its reviews that nobody has decided yet, as the index will have them once the append is durable.
     pub open: OpenReviews,
+    /// What the store has of the run.
+    pub kept: Kept,
     /// What the store's lists show of the run.
     pub summary: Summary,
     pub timer: Option<(Millis, RunId)>,
@@ -103,6 +106,7 @@ impl Hot {
             news,
             children: Vec::new(),
             open: OpenReviews::new(),
+            kept: Kept::default(),
             summary: Summary::default(),
             timer: None,
             claim_from: None,

@@ -201,7 +201,7 @@ impl Loop {
             events.extend(decided);
         }
         loop {
-            events.extend(self.start_attempts(hot, now));
+            events.extend(self.start_attempts(hot, now, bytes));
             // Beyond the bound of one decision the run yields: its append goes out, other runs get their turn.
             if !events.is_empty() || !outstanding(&hot.run).more {
                 break;
@@ -217,6 +217,12 @@ impl Loop {
         let (input, held) = match pending {
             Pending::Input(input) => (input, None),
             Pending::Asked(input, reply) => {
+                if let Input::Event { payload, .. } = &input
+                    && let Err(problem) = hot.run.check_room(payload)
+                {
+                    reply.send(Err(DriverError::TooBig(problem)));
+                    return Vec::new();
+                }
                 asked = Some(reply);
                 (input, None)
             }

@@ -253,7 +253,13 @@ impl Store for MemoryStore {
     }
 
     fn blob(&self, hash: &Hash) -> Result<Option<Vec<u8>>, StoreError> {
-        self.read(|state| state.blobs.get(hash).cloned())
+        let found = self.read(|state| state.blobs.get(hash).cloned())?;
+        match found {
+            Some(bytes) if Hash::of(&bytes) != *hash => {
+                Err(StoreError::Corrupt { path: "memory".to_owned(), detail: format!("the bytes of blob {hash} have another hash") })
+            }
+            found => Ok(found.map(|bytes| bytes.to_vec())),
+        }
     }
 
     fn lease(&self) -> Result<Lease, StoreError> {

@@ -1,6 +1,7 @@
 //! What the memory backend remembers, and how a unit changes it or leaves it alone.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, btree_map};
+use std::sync::Arc;
 
 use viat_engine::journal::Millis;
 
@@ -35,7 +36,7 @@ pub(super) struct State {
     /// (the referring asset, its version) → what it refers to.
     pub refs: BTreeMap<(AssetName, u64), BTreeSet<AssetName>>,
     pub keys: BTreeMap<(String, String), Vec<u8>>,
-    pub blobs: BTreeMap<Hash, Vec<u8>>,
+    pub blobs: BTreeMap<Hash, Arc<[u8]>>,
     pub revision: u64,
 }
 
@@ -120,7 +121,8 @@ impl State {
             }
             Op::PutBlob { hash, bytes } => {
                 let hash = *hash;
-                if self.blobs.insert(hash, bytes.clone()).is_none() {
+                if let btree_map::Entry::Vacant(place) = self.blobs.entry(hash) {
+                    place.insert(Arc::clone(bytes));
                     undo.push(Box::new(move |state| drop(state.blobs.remove(&hash))));
                 }
                 Ok(Outcome::Done)

@@ -198,6 +198,9 @@ fn claim_key(conn: &Connection, space: &str, key: &str, value: &[u8]) -> Result<
 }
 
 fn put_blob(conn: &Connection, hash: &Hash, bytes: &[u8]) -> Result<Outcome, Stop> {
-    conn.prepare_cached("INSERT INTO blobs (hash, bytes) VALUES (?1, ?2) ON CONFLICT DO NOTHING")?.execute(params![hash.as_bytes().as_slice(), bytes])?;
+    // Asked first: SQLite copies what it is given to insert.
+    if !conn.prepare_cached("SELECT 1 FROM blobs WHERE hash = ?1")?.exists([hash.as_bytes().as_slice()])? {
+        conn.prepare_cached("INSERT INTO blobs (hash, bytes) VALUES (?1, ?2)")?.execute(params![hash.as_bytes().as_slice(), bytes])?;
+    }
     Ok(Outcome::Done)
 }

@@ -6,10 +6,11 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::json;
 use viat_engine::Status;
-use viat_store::RunId;
+use viat_store::{RunId, big};
 
 use super::client::Client;
 use super::error::CliError;
+use super::history::unreadable;
 use super::output::Output;
 use super::progress::Progress;
 use super::test::{conclude, follow, warn_of_deadline};
@@ -132,7 +133,7 @@ pub fn watch(id: &RunId, home: &Home, output: &Output) -> Result<ExitCode, CliEr
         let news = home.store.journal(id, seen).map_err(CliError::store)?;
         seen += news.len() as u64;
         for batch in news {
-            let batch = batch.decode().map_err(|error| CliError::failed(format!("the journal of run {id} cannot be read: {error}")))?;
+            let batch = big::decode(home.store.as_ref(), &batch).map_err(|error| unreadable(id, &error))?;
             progress.events(&batch);
         }
         if row.as_ref().is_none_or(|row| row.summary.ended_at.is_some()) {

@@ -142,9 +142,8 @@ fn dispatch(cli: &Cli, output: &Output) -> Result<ExitCode, CliError> {
 
 /// The record of a run.
 pub fn run_record(store: &dyn Store, id: &RunId) -> Result<RunRecord, CliError> {
-    let batches = history::journal(store, id)?;
-    let unreadable = || CliError::failed(format!("the journal of run {id} cannot be read: it does not begin with `created`"));
-    let record = RunRecord::of(&batches).ok_or_else(unreadable)?;
+    let unreadable = || history::unreadable(id, &"it does not begin with `created`");
+    let record = history::read(store, id, |journal| RunRecord::of(journal))?.ok_or_else(unreadable)?;
     // Whether it waits or runs is no event; the store's row was written with the last ones.
     let row = store.run(id).map_err(CliError::store)?;
     let waits = row.is_some_and(|row| row.summary.status == Status::Waiting.name());
