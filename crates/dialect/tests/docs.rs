@@ -5,7 +5,7 @@ use std::path::Path;
 
 use viat_dialect::{Names, Style, compile};
 
-/// Those that show what is refused.
+/// Those that show what is refused, by their file.
 const WRONG: [&str; 2] = ["broken.yaml", "workflows/wrong.yaml"];
 
 #[test]

@@ -139,7 +139,88 @@ steps:
   - {id: after, script: charge, compensate: {script: reserve, irreversible: sent}}
   - {id: mail, script: charge, compensate: {irreversible: sent, args: {}}}
 ";
-    assert_eq!(drawn(text), "");
+    let wanted = r#"
+error[duplicate-id]: `book` is named twice
+ --> w.yaml:5:35
+  |
+5 |   - {id: undo, compensate: [book, book, plain, inner, undo, after, bok, $book.output]}
+  |                             ----  ^^^^
+  |                             |
+  |                             the first time
+  |
+  = help: an effect is undone once
+
+error[nothing-to-undo]: `plain` does not say how its effect is undone
+ --> w.yaml:5:41
+  |
+4 |   - {id: plain, script: charge}
+  |          ----- the entry
+5 |   - {id: undo, compensate: [book, book, plain, inner, undo, after, bok, $book.output]}
+  |                                         ^^^^^
+  |
+  = help: give `plain` a `compensate: {script: …, args: {…}}`
+
+error[out-of-scope]: `inner` is not certain to have run here: it is local to the `then` branch of `look`
+ --> w.yaml:5:48
+  |
+3 |   - {id: look, if: true, then: [{id: inner, script: reserve, compensate: {irreversible: sent}}]}
+  |                                      ----- it stands here
+4 |   - {id: plain, script: charge}
+5 |   - {id: undo, compensate: [book, book, plain, inner, undo, after, bok, $book.output]}
+  |                                                ^^^^^
+  |
+  = help: name `look`: that undoes whatever was done inside it
+
+error[out-of-scope]: `undo` is this entry itself
+ --> w.yaml:5:55
+  |
+5 |   - {id: undo, compensate: [book, book, plain, inner, undo, after, bok, $book.output]}
+  |                                                       ^^^^
+  |
+  = help: name an entry before it
+
+error[out-of-scope]: `after` is declared later: only what stands before can be undone
+ --> w.yaml:5:61
+  |
+5 |   - {id: undo, compensate: [book, book, plain, inner, undo, after, bok, $book.output]}
+  |                                                             ^^^^^
+6 |   - {id: after, script: charge, compensate: {script: reserve, irreversible: sent}}
+  |          ----- it stands here
+  |
+  = help: move it before this entry
+
+error[unknown-name]: there is no entry `bok`
+ --> w.yaml:5:68
+  |
+5 |   - {id: undo, compensate: [book, book, plain, inner, undo, after, bok, $book.output]}
+  |                                                                    ^^^
+  |
+  = help: did you mean `book`?
+
+error[bad-value]: `$book.output` is not an id: an id has no `$`
+ --> w.yaml:5:73
+  |
+5 |   - {id: undo, compensate: [book, book, plain, inner, undo, after, bok, $book.output]}
+  |                                                                         ^^^^^^^^^^^^
+  |
+  = help: write `book`
+
+error[two-kinds]: `compensate` has `script` and `irreversible`; it takes one of them
+ --> w.yaml:6:46
+  |
+6 |   - {id: after, script: charge, compensate: {script: reserve, irreversible: sent}}
+  |                                              ^^^^^^           ------------ the other one
+  |
+  = help: what a script can undo is not irreversible
+
+error[unknown-key]: `args` goes with `script`: nothing is run for an effect that is `irreversible`
+ --> w.yaml:7:65
+  |
+7 |   - {id: mail, script: charge, compensate: {irreversible: sent, args: {}}}
+  |                                             ------------        ^^^^
+  |                                             |
+  |                                             it says that nothing can undo it"#;
+    assert_eq!(drawn(text), wanted.trim_start());
 }
 
 #[test]
@@ -155,5 +236,95 @@ steps:
     then: [{id: a, set: $look.output.data.scor}, {id: b, set: $look.output.score}]
   - {id: call, set: 1, compensate: {script: charge}}
 ";
-    assert_eq!(drawn(text), "");
+    let wanted = r#"
+error[bad-duration]: a `compensation_timeout` of nothing would undo nothing
+ --> w.yaml:1:23
+  |
+1 | compensation_timeout: 0
+  |                       ^
+  |
+  = help: to leave the undoing to a person write `compensation: manual`; without this key it may take 300 s
+
+error[bad-default]: the default of the field `score` does not fit its own schema: "x" is not of type "integer"
+ --> w.yaml:4:67
+  |
+4 |     review: {title: Check, form: {score: {type: integer, default: x}}, assignees: editors, timeout: PT2H, remind: [PT1H, PT2H, 0]}
+  |                                                                   ^
+
+error[wrong-type]: `assignees` must be a list of names, not the string "editors"
+ --> w.yaml:4:83
+  |
+4 |     review: {title: Check, form: {score: {type: integer, default: x}}, assignees: editors, timeout: PT2H, remind: [PT1H, PT2H, 0]}
+  |                                                                                   ^^^^^^^
+  |
+  = help: write `assignees: [editors]`
+
+error[bad-duration]: the reminder `PT2H` would come when the review is over: its timeout is 7200000 ms
+ --> w.yaml:4:122
+  |
+4 |     review: {title: Check, form: {score: {type: integer, default: x}}, assignees: editors, timeout: PT2H, remind: [PT1H, PT2H, 0]}
+  |                                                                                                     ---- the timeout     ^^^^
+
+error[bad-duration]: `0` reminds of the review at the moment when it is asked for
+ --> w.yaml:4:128
+  |
+4 |     review: {title: Check, form: {score: {type: integer, default: x}}, assignees: editors, timeout: PT2H, remind: [PT1H, PT2H, 0]}
+  |                                                                                                                                ^
+
+error[unknown-script]: there is no script `serve`
+ --> w.yaml:5:49
+  |
+5 |   - {id: pay, script: charge, resolve: {script: serve, args: {v: $pay.output}}, compensate: {irreversible: $look.output}}
+  |                                                 ^^^^^
+  |
+  = help: did you mean `reserve`? Otherwise create it first: viat script create --name serve --language python --file serve.py
+
+error[out-of-scope]: `$pay` refers to the entry itself, which has no output yet
+ --> w.yaml:5:66
+  |
+5 |   - {id: pay, script: charge, resolve: {script: serve, args: {v: $pay.output}}, compensate: {irreversible: $look.output}}
+  |                                                                  ^^^^^^^^^^^
+
+error[bad-value]: `irreversible` is fixed text: nothing in it is evaluated
+ --> w.yaml:5:108
+  |
+5 |   - {id: pay, script: charge, resolve: {script: serve, args: {v: $pay.output}}, compensate: {irreversible: $look.output}}
+  |                                                                                                            ^^^^^^^^^^^^
+  |
+  = help: for example `irreversible: "the e-mail has been sent"`
+
+warning[unknown-decision]: no review is ever decided `aproved`
+ --> w.yaml:6:36
+  |
+6 |   - if: ${ look.output.decision == 'aproved' }
+  |                                    ^^^^^^^^^
+  |
+  = help: did you mean `approved`?
+
+error[unknown-name]: the form of the review `look` has no field `scor`
+ --> w.yaml:8:25
+  |
+8 |     then: [{id: a, set: $look.output.data.scor}, {id: b, set: $look.output.score}]
+  |                         ^^^^^^^^^^^^^^^^^^^^^^
+  |
+  = help: did you mean `$look.output.data.score`?
+
+error[unknown-name]: the value of a review has no `score`
+ --> w.yaml:8:63
+  |
+8 |     then: [{id: a, set: $look.output.data.scor}, {id: b, set: $look.output.score}]
+  |                                                               ^^^^^^^^^^^^^^^^^^
+  |
+  = help: it is a field of the form: `$look.output.data.score`
+
+error[two-kinds]: an entry has exactly one kind; this one has `set` and `compensate`
+ --> w.yaml:9:24
+  |
+9 |   - {id: call, set: 1, compensate: {script: charge}}
+  |                ---     ^^^^^^^^^^
+  |                |
+  |                the first one
+  |
+  = help: only a script entry says how its effect is undone: put it on a script entry inside"#;
+    assert_eq!(drawn(text), wanted.trim_start());
 }
