@@ -207,7 +207,7 @@ fn a_review_asks_a_person() {
     for (text, wanted) in [
         ("Check", "write `review: {title:"),
         ("{}", "`review` needs `title`"),
-        ("{title: \"\"}", "a string that is not empty"),
+        ("{title: \" \"}", "a string that is not empty"),
         ("{title: 3}", "quote it: \"3\""),
         ("{title: {a: $run.id}}", "`title` must be a string"),
         ("{title: t, show: $nope.output}", "$nope"),

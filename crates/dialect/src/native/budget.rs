@@ -98,7 +98,8 @@ fn asked(report: &mut Report<'_>, budget: Budget, id: &str, review: &Review) {
 fn undoing(report: &mut Report<'_>, budget: Option<Budget>, entries: &[Entry]) {
     for entry in entries {
         if let Kind::Script(script) = &entry.kind
-            && let Some(Undo::Script(Helper { timeout: Some(own), .. })) = &script.compensate
+            && let Some(Undo::Script(helper)) = &script.compensate
+            && let Some(own) = helper.timeout
             && own.ms > budget.map_or(DEFAULT_BUDGET_MS, |budget| budget.ms)
         {
             let ms = budget.map_or(DEFAULT_BUDGET_MS, |budget| budget.ms);

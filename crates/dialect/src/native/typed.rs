@@ -98,7 +98,7 @@ pub struct Helper {
 #[derive(Debug)]
 pub enum Undo {
     /// Its args see the entry's own output, too.
-    Script(Helper),
+    Script(Box<Helper>),
     /// Not at all, and why.
     Irreversible(String),
 }

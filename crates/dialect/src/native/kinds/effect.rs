@@ -42,7 +42,7 @@ fn undo(reader: &mut Reader<'_, '_>, field: &Entry) -> Option<Undo> {
     };
     reader.known_keys(entries, "`compensate`", &COMPENSATE);
     match (field.value.get("irreversible"), field.value.get("script")) {
-        (None, _) => helper(reader, field).map(Undo::Script),
+        (None, _) => helper(reader, field).map(|helper| Undo::Script(Box::new(helper))),
         (Some(reason), Some(script)) => {
             reader
                 .report

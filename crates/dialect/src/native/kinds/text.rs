@@ -14,7 +14,7 @@ pub fn text(reader: &mut Reader<'_, '_>, node: &Node, what: &str, required: bool
     let filled = reader.template(node);
     let good = match &filled.template {
         Template::Reference(_) | Template::Expression(_) | Template::Text(_) => true,
-        Template::Literal(Json::String(text)) => !(required && text.is_empty()),
+        Template::Literal(Json::String(text)) => !(required && text.trim().is_empty()),
         // What was reported already has become null.
         Template::Literal(Json::Null) => reader.report.has_error_in(&node.span),
         Template::Literal(_) | Template::List(_) | Template::Map(_) => false,
