@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use viat_dialect::Languages;
-use viat_runner::driver::{Driver, Observer, Setup};
+use viat_runner::driver::{Driver, Observer, Rehearsal, Setup};
 use viat_runner::logs::Logs;
 use viat_runner::script::{Interpreter, RunnerConfig};
 use viat_store::{SqliteStore, Store};
@@ -23,6 +23,8 @@ pub const SCRIPT_ENV: &str = "VIAT_SCRIPT_ENV";
 pub struct Mode {
     /// Skip waits while nothing real is running.
     pub fast_forward: bool,
+    /// What is done in the world's place.
+    pub rehearsal: Rehearsal,
     /// Take over what others left, start deferred tasks, keep long waits in the store.
     pub background: bool,
     /// Only write down what is told: nothing starts here.
@@ -83,6 +85,7 @@ impl Home {
             languages: Arc::new(Languages::default()),
             logs: self.logs(),
             fast_forward: mode.fast_forward,
+            rehearsal: mode.rehearsal,
             background: mode.background,
             hands_off: mode.hands_off,
             active_budget_ms: execution_deadline_ms().0,

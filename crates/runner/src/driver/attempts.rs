@@ -12,9 +12,10 @@ use viat_engine::{Input, Report, Wanted, decide, outstanding};
 use viat_store::{At, RunId};
 
 use super::hot::{Flight, Hot, Pending, Start};
+use super::rehearse::Injected;
 use super::{Loop, Message, News};
 use crate::assets::{self, AssetError};
-use crate::script::{self, Call, Context, Fault, FaultKind, Notice, Outcome, Reservation, ScriptCode};
+use crate::script::{self, Call, Context, Fault, FaultKind, Notice, Outcome, Reservation, ScriptCode, kill_leftover};
 
 /// The largest `extra` of a refusal that is kept, in bytes of JSON.
 const MAX_EXTRA_BYTES: usize = 1 << 20;
@@ -29,6 +30,10 @@ impl Loop {
         for wanted in outstanding(&hot.run).attempts.into_iter().filter(|wanted| wanted.not_before <= now) {
             let key = (wanted.path.clone(), wanted.attempt);
             if hot.reserving.contains(&key) {
+                continue;
+            }
+            if let Some(rehearsed) = self.rehearsed(hot, &wanted, now) {
+                events.extend(rehearsed);
                 continue;
             }
             let code = match self.script(hot, &wanted.script) {
@@ -87,6 +92,11 @@ impl Loop {
 
     /// Sends a worker its arguments; the attempt's start is durable.
     pub(super) fn launch(&mut self, hot: &mut Hot, start: Start) {
+        let injected = self.rehearsal.injected(&start.path, start.call.context.attempt);
+        if injected == Some(Injected::Crash) {
+            let tree = start.reservation.tree();
+            tokio::spawn(async move { kill_leftover(&tree).await });
+        }
         let (stop, stopped) = oneshot::channel();
         let (notices, mut heard) = mpsc::unbounded_channel::<Notice>();
         let (sender, run, path, id) = (self.sender.clone(), hot.id.clone(), start.path.clone(), start.id.clone());

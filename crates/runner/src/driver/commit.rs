@@ -9,6 +9,7 @@ use viat_store::{EncodedBatch, Op, Receipt, RunId, RunRow, StoreError, Summary, 
 
 use super::handle::{NewRun, NewsSender, RUN_KEYS, RunKey, deadline_of};
 use super::hot::{Commit, Hot, Pending};
+use super::rehearse::Injected;
 use super::reviews;
 use super::{CANCEL_GRACE, DriverError, Loop, Message, News, Reply};
 use crate::script::Stop;
@@ -136,6 +137,7 @@ impl Loop {
     fn durable(&mut self, hot: &mut Hot, batch: Arc<Batch>) {
         answer_all(hot);
         self.start_tasks(&batch);
+        self.decide_reviews(hot, &batch.events);
         self.tell(hot, News::Events(batch));
         self.act(hot);
         if hot.run.status.is_terminal() {
@@ -150,8 +152,13 @@ impl Loop {
 
     /// Starts what has been journaled as started, and stops what should not run any more.
     fn act(&mut self, hot: &mut Hot) {
+        let mut interrupted = false;
         for start in std::mem::take(&mut hot.starts) {
+            interrupted |= self.rehearsal.injected(&start.path, start.call.context.attempt) == Some(Injected::Interrupt);
             self.launch(hot, start);
+        }
+        if interrupted {
+            self.interrupt(hot);
         }
         for running in outstanding(&hot.run).running.into_iter().filter(|running| running.stop) {
             let stop = hot.flights.get_mut(&running.id).and_then(|flight| flight.stop.take());

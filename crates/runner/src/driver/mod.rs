@@ -11,9 +11,11 @@ mod commit;
 mod handle;
 mod hot;
 mod park;
+mod rehearse;
 mod reviews;
 mod tasks;
 
+pub use rehearse::{Injected, Injection, Mock, Rehearsal};
 pub use reviews::{PENDING_REVIEW, WITHDRAWN};
 pub use tasks::creation;
 
@@ -24,7 +26,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use viat_engine::expression::Evaluate;
 use viat_engine::journal::{Event, Millis};
-use viat_engine::{Input, decide, outstanding};
+use viat_engine::{Input, Rejection, decide, outstanding};
 use viat_store::{Lease, OwnerId, RunId, Store};
 
 use crate::clock::Clock;
@@ -55,6 +57,8 @@ pub struct Setup {
     pub logs: Logs,
     /// Skip waits while nothing real is running.
     pub fast_forward: bool,
+    /// What is done in the world's place.
+    pub rehearsal: Rehearsal,
     /// Whether this engine works in the background: it takes over what others left, starts deferred tasks, and keeps long
     /// waits in the store instead of in memory.
     pub background: bool,
@@ -75,6 +79,7 @@ pub(crate) struct Loop {
     logs: Logs,
     clock: Clock,
     fast_forward: bool,
+    rehearsal: Rehearsal,
     background: bool,
     hands_off: bool,
     active_budget_ms: u64,
@@ -100,6 +105,7 @@ impl Loop {
             logs: setup.logs,
             clock: Clock::start(),
             fast_forward: setup.fast_forward,
+            rehearsal: setup.rehearsal,
             background: setup.background,
             hands_off: setup.hands_off,
             active_budget_ms: setup.active_budget_ms,
@@ -225,6 +231,7 @@ impl Loop {
         };
         // What is due comes before what a person asks.
         let tick = input.may_be_refused() && !hot.run.status.is_terminal();
+        let review = if let Input::Decide { review, .. } = &input { Some(review.clone()) } else { None };
         let mut events = if tick { decide(&mut hot.run, Input::Tick, now, self.languages.as_ref()).unwrap_or_default() } else { Vec::new() };
         match decide(&mut hot.run, input, now, self.languages.as_ref()) {
             Ok(decided) => {
@@ -238,8 +245,10 @@ impl Loop {
             }
             // A late report changes nothing, a reservation that nobody wants any more goes back to its pool.
             Err(rejection) => {
-                if let Some(reply) = asked {
-                    reply.send(Err(rejection.into()));
+                match (asked, rejection, review) {
+                    (Some(reply), rejection, _) => reply.send(Err(rejection.into())),
+                    (None, Rejection::Refused(why), Some(review)) => self.undecided(hot, &review, &why),
+                    (None, ..) => {}
                 }
                 events
             }

@@ -14,6 +14,7 @@ mod inputs;
 pub mod output;
 mod progress;
 mod recover;
+mod rehearse;
 pub mod review;
 mod run;
 mod script;

@@ -13,10 +13,11 @@ use viat_store::{At, RunId};
 use super::error::CliError;
 use super::output::Output;
 use super::progress::{Progress, span};
+use super::rehearse::RehearsalArgs;
 use super::watch::{Ending, Watch};
 use super::{inputs, recover, run, run_record};
 use crate::start::{Request, Which, prepare};
-use crate::wiring::{Home, execution_deadline_ms};
+use crate::wiring::{Home, Mode, execution_deadline_ms};
 
 /// What `workflow test` takes.
 #[derive(Args)]
@@ -32,6 +33,8 @@ pub struct TestArgs {
     /// Skip waits and retry delays while nothing real is running.
     #[arg(long)]
     fast_forward: bool,
+    #[command(flatten)]
+    rehearsal: RehearsalArgs,
 }
 
 /// How long running attempts may finish once the command is interrupted.
@@ -46,7 +49,8 @@ pub fn test(args: &TestArgs, home: &Home, output: &Output) -> Result<ExitCode, C
     warn_of_drafts(&new, home, output)?;
     let id = new.id.clone();
     let watch = Watch::begin()?;
-    let driver = home.driver(args.fast_forward)?;
+    let rehearsal = args.rehearsal.rehearsal(&new.program)?;
+    let driver = home.engine(Mode { fast_forward: args.fast_forward, rehearsal, ..Mode::default() })?;
     driver.start_run(new, Some(watch.sender())).map_err(CliError::driver)?;
     follow(&id, &driver, &watch, home, output)
 }
