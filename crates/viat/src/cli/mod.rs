@@ -37,7 +37,7 @@ use output::Output;
 
 /// A workflow engine that knows what failed, what is done and what happens next.
 #[derive(Parser)]
-#[command(name = "viat", version, about, propagate_version = true, max_term_width = 110)]
+#[command(name = "viat", version, about, max_term_width = 110)]
 struct Cli {
     #[command(flatten)]
     global: Global,
@@ -199,4 +199,14 @@ pub fn check_event_name(name: &str) -> Result<(), CliError> {
         return Err(CliError::usage("an event's name has 1 to 256 bytes and no control characters"));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_arguments_collide() {
+        Cli::command().debug_assert();
+    }
 }
