@@ -4,18 +4,18 @@ use std::sync::Arc;
 
 use clap::ValueEnum;
 use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::Value;
-use viat_engine::journal::{Event, Millis, ReviewDecision, Verdict};
-use viat_engine::record::rfc3339;
-use viat_engine::template::{MAX_DEPTH, is_too_deep};
+use serde_json::{Value, json};
 use viat_engine::Input;
+use viat_engine::journal::{Event, Millis, ReviewDecision, Verdict};
+use viat_engine::record::{ReviewRecord, rfc3339};
+use viat_engine::template::{MAX_DEPTH, is_too_deep};
 use viat_runner::assets::{self, Pins};
 use viat_runner::clock::wall_now;
 use viat_runner::driver::{Driver, PENDING_REVIEW, WITHDRAWN};
 use viat_store::{ReviewRow, RunId, Store};
 
 use crate::cli::error::CliError;
-use crate::cli::{duration_value, history, missing};
+use crate::cli::{duration_value, history, missing, run_record};
 
 /// The most bytes of a name, a reason or a path.
 const MAX_WORD: usize = 4_096;
@@ -155,6 +155,31 @@ pub fn find_review(store: &dyn Store, id: &str) -> Result<ReviewRow, CliError> {
     found.ok_or_else(|| CliError::not_found(format!("there is no review {id}")).help("`viat review list --status all` shows those there are"))
 }
 
+/// What a review asks, and what was answered.
+pub fn asked(store: &dyn Store, row: &ReviewRow) -> Result<ReviewRecord, CliError> {
+    let record = run_record(store, &row.run)?;
+    let found = record.reviews.into_iter().rev().find(|review| review.id == row.id);
+    found.ok_or_else(|| CliError::failed(format!("the journal of run {} does not have review {}", row.run, row.id)))
+}
+
+/// The form's fields are checked before the run is asked: what does not fit is the caller's mistake.
+fn check_data(store: &dyn Store, row: &ReviewRow, body: &DecisionBody) -> Result<(), CliError> {
+    if body.data.is_null() && body.decision != Decision::Approved {
+        return Ok(());
+    }
+    let form = asked(store, row)?.form;
+    if form.is_empty() {
+        let fits = body.data.is_null();
+        return if fits { Ok(()) } else { Err(CliError::usage("this review has no form: it takes no data")) };
+    }
+    let given = if body.data.is_null() { json!({}) } else { body.data.clone() };
+    let checked = viat_dialect::check_form(&form, &given);
+    checked.map(drop).map_err(|problems| {
+        let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
+        CliError::usage(format!("the data does not fit the form: {}", lines.join("; ").replace("inputs.", "")))
+    })
+}
+
 /// Takes a decision; when this returns it is durable.
 pub fn decide(store: &dyn Store, driver: &Driver, id: &str, body: DecisionBody) -> Result<ReviewRow, CliError> {
     let row = find_review(store, id)?;
@@ -164,6 +189,7 @@ pub fn decide(store: &dyn Store, driver: &Driver, id: &str, body: DecisionBody) 
         return Err(CliError::usage(format!("a comment has at most {MAX_COMMENT} bytes")));
     }
     shallow(&body.data, "the data")?;
+    check_data(store, &row, &body)?;
     let decision = ReviewDecision { decision: body.decision.verdict(), by: Some(body.by), comment: body.comment, data: body.data };
     ask_about(store, driver, &row, Input::Decide { review: row.id.clone(), decision })
 }
@@ -282,7 +308,8 @@ fn optional_word(text: Option<&str>, what: &str) -> Result<(), CliError> {
     text.map_or(Ok(()), |text| word(text, what))
 }
 
-fn word(text: &str, what: &str) -> Result<(), CliError> {
+/// Names and reasons are short and harmless.
+pub fn word(text: &str, what: &str) -> Result<(), CliError> {
     if text.trim().is_empty() || text.len() > MAX_WORD || text.chars().any(char::is_control) {
         return Err(CliError::usage(format!("{what} has 1 to {MAX_WORD} bytes, not only blanks, and no control characters")));
     }

@@ -6,9 +6,15 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use viat_engine::journal::Millis;
+use viat_engine::record::rfc3339;
+use viat_runner::clock::wall_now;
+use viat_store::Store;
 
-use crate::ask::Decision;
+use crate::ask::{self, Decision};
+use crate::cli::duration_value;
+use crate::cli::error::CliError;
 
 /// The key's file in the home.
 const KEY: &str = "links.key";
@@ -16,6 +22,12 @@ const KEY: &str = "links.key";
 const CONTEXT: &str = "viat 2026 signed review links";
 /// The longest token that is looked at.
 const MAX_TOKEN: usize = 16 << 10;
+/// How long a link lasts if nobody says.
+const WEEK_MS: u64 = 7 * 86_400_000;
+/// The longest that a link may last.
+const MAX_MS: u64 = 90 * 86_400_000;
+/// Where links lead.
+pub const PATH: &str = "/links/review/";
 /// The space of the store's keys in which used links are kept.
 pub const USED_LINKS: &str = "review-link";
 
@@ -54,13 +66,16 @@ impl Key {
         let path = home.join(KEY);
         let secret = match fs::read(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                make(home, &path)?;
+                make_key(home, &path)?;
                 fs::read(&path)?
             }
             found => found?,
         };
         if secret.len() != 32 {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, format!("{} has {} bytes, not 32: remove it, a new one is made", path.display(), secret.len())));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                format!("{} has {} bytes, not 32: remove it, a new one is made", path.display(), secret.len()),
+            ));
         }
         Ok(Key(blake3::derive_key(CONTEXT, &secret)))
     }
@@ -89,7 +104,7 @@ impl Key {
 }
 
 /// Makes the key whole or not at all, though several processes may try at once: the first one's stays.
-fn make(home: &Path, path: &Path) -> io::Result<()> {
+fn make_key(home: &Path, path: &Path) -> io::Result<()> {
     let mut secret = [0; 32];
     let mut filled = 0;
     while filled < secret.len() {
@@ -104,6 +119,49 @@ fn make(home: &Path, path: &Path) -> io::Result<()> {
     });
     fs::remove_file(&draft)?;
     placed
+}
+
+/// What a link is to be.
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct LinkBody {
+    /// The only decision that it permits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decision: Option<Decision>,
+    /// Who decides with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+    /// For how long: a duration as the language spells it; a week, if it is not given.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub expires: Value,
+    /// The server's address as those see it who get the link.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base: Option<String>,
+}
+
+/// Makes a link to a review that is open.
+pub fn make(store: &dyn Store, home: &Path, review: &str, body: LinkBody, base: &str) -> Result<Value, CliError> {
+    let row = ask::find_review(store, review)?;
+    ask::refuse_if_over(&row)?;
+    if let Some(by) = &body.by {
+        ask::word(by, "the name of who decides")?;
+    }
+    let lasts = duration_value(&body.expires, "expires")?.unwrap_or(WEEK_MS);
+    if lasts == 0 || lasts > MAX_MS {
+        return Err(CliError::usage("a link lasts more than no time and at most 90 days"));
+    }
+    let base = body.base.as_deref().unwrap_or(base).trim_end_matches('/');
+    if !(base.starts_with("http://") || base.starts_with("https://"))
+        || base.len() > 1_000
+        || base.chars().any(|each| each.is_whitespace() || each.is_control())
+    {
+        return Err(CliError::usage(format!("{base:?} is no address of a server")).help("write it as in https://viat.example.org"));
+    }
+    let expires = wall_now().saturating_add(Millis::try_from(lasts).unwrap_or(Millis::MAX));
+    let grant = Grant { id: viat_store::fresh_id(), review: row.id, decision: body.decision, by: body.by, expires };
+    let key = Key::of(home).map_err(|error| CliError::failed(format!("the key of links cannot be read or made: {error}")))?;
+    let token = key.sign(&grant).map_err(|error| CliError::failed(error.to_string()))?;
+    Ok(json!({"url": format!("{base}{PATH}{token}"), "review": grant.review, "expires_at": rfc3339(expires)}))
 }
 
 fn hex(bytes: &[u8]) -> String {

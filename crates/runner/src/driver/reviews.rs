@@ -38,6 +38,8 @@ pub(super) fn changed(open: &mut OpenReviews, run: &RunId, batch: &Batch) -> Vec
 fn event_changes(open: &mut OpenReviews, run: &RunId, event: &Event, at: Millis) -> Vec<ReviewRow> {
     match event {
         Event::ReviewRequested { path, review } => {
+            // A run that was moved to another version asks what it had asked before anew.
+            let before = open.get(path.as_str()).filter(|row| row.id == review.id);
             let row = ReviewRow {
                 id: review.id.clone(),
                 run: run.clone(),
@@ -45,7 +47,7 @@ fn event_changes(open: &mut OpenReviews, run: &RunId, event: &Event, at: Millis)
                 title: review.title.clone(),
                 assignees: review.assignees.clone(),
                 status: PENDING_REVIEW.to_owned(),
-                created_at: at,
+                created_at: before.map_or(at, |row| row.created_at),
                 due: review.due,
                 decided_at: None,
                 by: None,

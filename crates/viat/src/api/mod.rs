@@ -2,17 +2,22 @@
 
 mod endpoints;
 mod guard;
+mod links;
+mod page;
 mod problem;
+mod recover;
+mod reviews;
 mod runs;
 mod waiters;
 
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use axum::extract::DefaultBodyLimit;
 use axum::http::StatusCode;
 use axum::routing::{get, post};
 use tokio::net::{TcpListener, UnixListener};
@@ -41,6 +46,10 @@ pub struct Engine {
     pub store: Arc<dyn Store>,
     /// What runs it.
     pub driver: Arc<Driver>,
+    /// The home's folder.
+    pub home: PathBuf,
+    /// Where this server is reached.
+    pub base: String,
     /// Requests that wait for the ends of runs.
     pub waiters: Waiters,
 }
@@ -60,20 +69,21 @@ pub fn serve(home: &Home, address: SocketAddr, output: &Output) -> Result<(), Cl
         .enable_all()
         .build()
         .map_err(|error| CliError::failed(format!("the server's threads cannot be started: {error}")))?;
-    let engine = Engine { store: Arc::clone(&home.store), driver: Arc::clone(&driver), waiters };
+    let engine = Engine { store: Arc::clone(&home.store), driver: Arc::clone(&driver), home: home.folder.clone(), base: String::new(), waiters };
     let served = runtime.block_on(listen(&home.folder, address, engine, output));
     driver.shut_down(DRAIN);
     socket::remove(&home.folder);
     served
 }
 
-async fn listen(home: &Path, address: SocketAddr, engine: Engine, output: &Output) -> Result<(), CliError> {
+async fn listen(home: &Path, address: SocketAddr, mut engine: Engine, output: &Output) -> Result<(), CliError> {
     // From here on a signal is an orderly end, whatever else is still being set up.
     let ended = on_signal()?;
     let tcp = TcpListener::bind(address).await.map_err(|error| {
         CliError::failed(format!("{address} cannot be listened on: {error}")).help("if another program has the port, choose one with --port")
     })?;
     let shown = tcp.local_addr().map_err(|error| CliError::failed(error.to_string()))?;
+    engine.base = format!("http://{shown}");
     let unix = bind_unix(home)?;
     engine.driver.recover().map_err(CliError::driver)?;
     output.note(&format!("viat serves {} on http://{shown}", home.display()));
@@ -132,10 +142,22 @@ fn router(engine: Engine) -> Router {
         .route("/api/v1/runs/{run}", get(runs::show))
         .route("/api/v1/runs/{run}/cancel", post(runs::cancel))
         .route("/api/v1/runs/{run}/events", post(runs::event))
+        .route("/api/v1/runs/{run}/settle", post(recover::settle))
+        .route("/api/v1/runs/{run}/compensate", post(recover::compensate))
+        .route("/api/v1/runs/{run}/resume", post(recover::resume))
+        .route("/api/v1/runs/{run}/migrate", post(recover::migrate))
+        .route("/api/v1/runs/{run}/transitions", get(recover::transitions))
+        .route("/api/v1/runs/{run}/ledger", get(recover::ledger))
+        .route("/api/v1/reviews", get(reviews::list))
+        .route("/api/v1/reviews/{id}", get(reviews::show))
+        .route("/api/v1/reviews/{id}/decision", post(reviews::decide))
+        .route("/api/v1/reviews/{id}/extension", post(reviews::extend))
+        .route("/api/v1/reviews/{id}/links", post(reviews::link))
+        .route("/links/review/{token}", get(links::show).post(links::decide).layer(DefaultBodyLimit::max(links::MAX_FORM)))
         .route("/e/{*route}", post(endpoints::call))
         .fallback(problem::no_such_path)
         .method_not_allowed_fallback(problem::no_such_method)
-        .layer(axum::extract::DefaultBodyLimit::max(MAX_BODY))
+        .layer(DefaultBodyLimit::max(MAX_BODY))
         .with_state(engine)
 }
 

@@ -15,7 +15,7 @@ use super::output::Output;
 use super::progress::{Progress, span};
 use super::rehearse::RehearsalArgs;
 use super::watch::{Ending, Watch};
-use super::{inputs, run, run_record};
+use super::{inputs, recover, run, run_record};
 use crate::start::{Request, Which, prepare};
 use crate::wiring::{Home, Mode, execution_deadline_ms};
 
@@ -74,11 +74,18 @@ fn warn_of_drafts(new: &NewRun, home: &Home, output: &Output) -> Result<(), CliE
 
 /// Shows a run of this command's engine until its end, and prints what came of it.
 pub fn follow(id: &RunId, driver: &Driver, watch: &Watch, home: &Home, output: &Output) -> Result<ExitCode, CliError> {
+    until_over(id, driver, watch, home, output)?;
+    conclude(id, home, output)
+}
+
+/// Shows a run of this command's engine until it is over, or nobody but a person can say how it goes on.
+pub fn until_over(id: &RunId, driver: &Driver, watch: &Watch, home: &Home, output: &Output) -> Result<(), CliError> {
     let mut progress = Progress::new(output);
-    let ending = watch.wait(&mut progress);
+    let stuck = || home.store.run(id).is_ok_and(|row| row.is_some_and(|row| row.summary.status == Status::NeedsAttention.name()));
+    let ending = watch.wait(&mut progress, stuck);
     progress.finish();
     match ending {
-        Ending::Ended => conclude(id, home, output),
+        Ending::Ended | Ending::Stuck => Ok(()),
         Ending::Lost(error) => Err(CliError::store(error).help(format!("run {id} stays as the store has it; go on with: viat run resume {id}"))),
         Ending::Interrupted => {
             output.note(&format!("interrupted: what runs may finish within {} s; interrupt again to end it now", INTERRUPT_GRACE.as_secs()));
@@ -128,6 +135,9 @@ fn summary(record: &RunRecord, home: &Home, output: &Output) {
         output.note(&format!("deferred: {} (a server of this home runs them; without one: viat run resume ID)", queued.join(", ")));
     }
     run::explain_error(record, output);
+    if let Some(how) = recover::how_to_settle(record) {
+        output.note(&how);
+    }
     if record.error.is_some()
         && let Some(failed) = record.attempts.iter().rev().find(|attempt| attempt.status == AttemptStatus::Failed && !attempt.recovered)
     {
