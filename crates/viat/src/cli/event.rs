@@ -35,7 +35,7 @@ pub fn run(command: &EventCommand, home: &Home, output: &Output) -> Result<ExitC
     check_event_name(name)?;
     let payload = inputs::json(data, "--data")?;
     let id = find_run(home.store.as_ref(), run)?;
-    match Client::find(&home.folder)? {
+    match Client::of_run(home, &id)? {
         Some(client) => {
             client.post(&format!("/api/v1/runs/{id}/events"), &json!({"name": name, "data": payload}))?;
         }

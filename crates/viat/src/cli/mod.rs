@@ -9,6 +9,7 @@ pub mod endpoint;
 pub mod error;
 mod event;
 mod example;
+mod foreground;
 pub mod history;
 mod inputs;
 pub mod output;

@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use viat_engine::record::rfc3339;
 use viat_runner::driver::{Driver, PENDING_REVIEW, WITHDRAWN};
-use viat_store::{ReviewFilter, ReviewRow, Store};
+use viat_store::{ReviewFilter, ReviewRow, RunId, Store};
 
 use super::client::Client;
 use super::error::CliError;
@@ -219,9 +219,9 @@ fn decide(args: &DecideArgs, home: &Home, output: &Output) -> Result<(), CliErro
     let by = args.by.clone().or_else(user).ok_or_else(nameless)?;
     let body = DecisionBody { decision: args.decision, by, comment: args.comment.clone(), data };
     // Found out here, so that it is the same with and without a server.
-    find_review(home.store.as_ref(), &args.id)?;
+    let run = find_review(home.store.as_ref(), &args.id)?.run;
     let path = format!("/api/v1/reviews/{}/decision", args.id);
-    tell(home, output, &path, body, |store, driver, body| ask::decide(store, driver, &args.id, body))?;
+    tell(&run, home, output, &path, body, |store, driver, body| ask::decide(store, driver, &args.id, body))?;
     let row = find_review(home.store.as_ref(), &args.id)?;
     report(&row, &format!("review {} is decided: {}", row.id, row.status), home, output)
 }
@@ -230,9 +230,9 @@ fn extend(args: &ExtendArgs, home: &Home, output: &Output) -> Result<(), CliErro
     inputs::duration(args.span.as_deref(), "--for")?;
     let by = args.by.clone().or_else(user).ok_or_else(nameless)?;
     let body = ExtensionBody { by, span: args.span.clone().into(), until: args.until.clone(), reason: args.reason.clone() };
-    find_review(home.store.as_ref(), &args.id)?;
+    let run = find_review(home.store.as_ref(), &args.id)?.run;
     let path = format!("/api/v1/reviews/{}/extension", args.id);
-    tell(home, output, &path, body, |store, driver, body| ask::extend(store, driver, &args.id, body))?;
+    tell(&run, home, output, &path, body, |store, driver, body| ask::extend(store, driver, &args.id, body))?;
     let row = find_review(home.store.as_ref(), &args.id)?;
     let due = row.due.map_or_else(|| "never".to_owned(), rfc3339);
     report(&row, &format!("review {} expires {due}", row.id), home, output)
@@ -242,15 +242,16 @@ fn report(row: &ReviewRow, line: &str, home: &Home, output: &Output) -> Result<(
     if output.json { output.value(&row_json(home.store.as_ref(), row)?) } else { output.line(line) }
 }
 
-/// Through the server of the home, or by an engine of this command that only writes it down.
+/// Through whoever drives the run, or by an engine of this command that only writes it down.
 fn tell<B: serde::Serialize>(
+    run: &RunId,
     home: &Home,
     output: &Output,
     path: &str,
     body: B,
     here: impl FnOnce(&dyn Store, &Driver, B) -> Result<ReviewRow, CliError>,
 ) -> Result<(), CliError> {
-    if let Some(client) = Client::find(&home.folder)? {
+    if let Some(client) = Client::of_run(home, run)? {
         client.post(path, &body)?;
         return Ok(());
     }
