@@ -49,7 +49,8 @@ pub enum ReviewCommand {
         /// The review's id.
         id: String,
     },
-    /// Decides a review; once, a second decision is refused. Without a server the run goes on when it is taken up.
+    /// Decides a review; once, a second decision is refused. The run goes on where it is: in a server, in a command in another
+    /// terminal; or else when it is resumed.
     #[command(after_help = "Example:\n  viat review decide 3f2a9c0d11e45b67 --decision approved --by ana --comment 'well done' --data '{\"score\": 4}'")]
     Decide(DecideArgs),
     /// Moves the time at which a review expires.
@@ -107,7 +108,7 @@ pub struct LinkArgs {
     /// The only decision that the link permits.
     #[arg(long, value_enum)]
     decision: Option<Decision>,
-    /// Who decides with it; without, they say so themselves.
+    /// Who decides with it; if it is not given, they say so themselves.
     #[arg(long)]
     by: Option<String>,
     /// For how long it can be used.

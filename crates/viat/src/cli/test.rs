@@ -31,7 +31,7 @@ pub struct TestArgs {
     /// A budget for the run; the strictest of this and the document's holds.
     #[arg(long, value_name = "DURATION")]
     timeout: Option<String>,
-    /// Skip waits and retry delays while nothing real is running.
+    /// Skip waits, retry delays and the time of reviews while nothing real is running.
     #[arg(long)]
     fast_forward: bool,
     #[command(flatten)]
