@@ -136,18 +136,17 @@ fn bind_unix(home: &Path, place: &Place) -> Result<UnixListener, CliError> {
 }
 
 fn router(engine: Engine) -> Router {
-    Router::new()
+    let routes = of_runs()
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(ready))
         .route("/api/v1/runs", post(runs::start))
         .route("/links/review/{token}", get(links::show).post(links::decide).layer(DefaultBodyLimit::max(links::MAX_FORM)))
-        .route("/e/{*route}", post(endpoints::call))
-        .with_state(engine.clone())
-        .merge(of_runs(engine))
+        .route("/e/{*route}", post(endpoints::call));
+    finished(routes, engine)
 }
 
 /// What concerns runs and reviews that are there already.
-fn of_runs(engine: Engine) -> Router {
+fn of_runs() -> Router<Engine> {
     Router::new()
         .route("/api/v1/runs/{run}", get(runs::show))
         .route("/api/v1/runs/{run}/cancel", post(runs::cancel))
@@ -163,10 +162,11 @@ fn of_runs(engine: Engine) -> Router {
         .route("/api/v1/reviews/{id}/decision", post(reviews::decide))
         .route("/api/v1/reviews/{id}/extension", post(reviews::extend))
         .route("/api/v1/reviews/{id}/links", post(reviews::link))
-        .fallback(problem::no_such_path)
-        .method_not_allowed_fallback(problem::no_such_method)
-        .layer(DefaultBodyLimit::max(MAX_BODY))
-        .with_state(engine)
+}
+
+/// Every answer to what is no route is a problem document too.
+fn finished(routes: Router<Engine>, engine: Engine) -> Router {
+    routes.fallback(problem::no_such_path).method_not_allowed_fallback(problem::no_such_method).layer(DefaultBodyLimit::max(MAX_BODY)).with_state(engine)
 }
 
 async fn ready(axum::extract::State(engine): axum::extract::State<Engine>) -> (StatusCode, &'static str) {
