@@ -9,7 +9,7 @@ use viat_engine::journal::{Batch, Created, Event, Millis, ReviewDecision};
 use viat_engine::path::Path;
 use viat_engine::policies::class::Class;
 use viat_engine::run::DeferredTask;
-use viat_engine::{Input, Rejection, Report, Run, Wanted, decide, outstanding};
+use viat_engine::{Input, Program, Rejection, Report, Run, Wanted, decide, outstanding};
 
 use crate::liveness;
 use crate::setup::{Crash, Setup};
@@ -35,6 +35,8 @@ pub struct World<'a> {
     pub submitted: Vec<DeferredTask>,
     /// How often an engine died.
     pub crashes: usize,
+    /// The idempotency key that each attempt was given.
+    pub keys: BTreeMap<(Path, u32), String>,
     /// The newest engine's memory of the run.
     pub run: Run,
     in_flight: BTreeMap<String, Flight>,
@@ -82,6 +84,7 @@ impl<'a> World<'a> {
             notes: Vec::new(),
             submitted: Vec::new(),
             crashes: 0,
+            keys: BTreeMap::new(),
             run,
             in_flight: BTreeMap::new(),
             queued: BTreeMap::new(),
@@ -115,6 +118,11 @@ impl<'a> World<'a> {
         Err("the run does not come to an end".to_owned())
     }
 
+    /// Whether the trace tells idempotency keys apart.
+    pub fn shows_keys(&self) -> bool {
+        self.setup.shows_keys
+    }
+
     /// How many attempts are in flight.
     pub fn flying(&self) -> usize {
         self.in_flight.len()
@@ -132,6 +140,11 @@ impl<'a> World<'a> {
         }
         self.run = loaded;
         Ok(Input::Adopted { owner: "another engine".to_owned() })
+    }
+
+    /// What runs at first, and what the run can be migrated to.
+    pub fn versions(&self) -> (Arc<Program>, Option<Arc<Program>>) {
+        (Arc::clone(&self.setup.program), self.setup.next.clone())
     }
 
     /// The run that the journal tells of.
@@ -182,10 +195,14 @@ impl<'a> World<'a> {
 
     /// Deferred tasks become runs in the very batch that makes this one succeed.
     fn submit(&mut self, events: &mut Vec<Event>) {
+        let decided = events.len();
         for task in self.run.submissions() {
             let run = format!("run-{}", self.submitted.len() + 2);
             events.push(Event::TaskSubmitted { path: task.path.clone(), workflow: task.workflow.clone(), args: task.args.clone(), run });
             self.submitted.push(task.clone());
+        }
+        for event in &events[decided..] {
+            self.run.apply(event, self.now);
         }
     }
 
@@ -217,6 +234,7 @@ impl<'a> World<'a> {
             return self.decided(Input::NotStarted { path, attempt, failure });
         }
         self.starts += 1;
+        self.keys.insert((path.clone(), attempt), wanted.idempotency_key.clone());
         let id = format!("attempt-{}", self.starts);
         let report = match outcome.how {
             Some(How::Returns(value)) => Report::Returned(value),

@@ -9,7 +9,7 @@ use viat_engine::policies::interrupt;
 use viat_engine::policies::retry::{Decision, RetryRule};
 use viat_engine::{Op, Program};
 
-use crate::crash::node;
+use crate::sound::node;
 use crate::world::World;
 
 /// An entry as far as the journal has told of it.
@@ -125,9 +125,4 @@ fn fits(world: &World<'_>, at: Millis, wait_ms: u64, remaining_ms: Option<u64>) 
 
 fn scripted<'a>(program: &'a Program, path: &Path) -> Result<&'a Node, String> {
     node(program, path.last()).ok_or_else(|| format!("{path} is no entry"))
-}
-
-/// Whether a path lies inside the entry at `outer`.
-pub fn is_inside(path: &str, outer: &str) -> bool {
-    path.strip_prefix(outer).is_some_and(|rest| rest.starts_with(['.', '[']))
 }

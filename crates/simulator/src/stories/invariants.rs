@@ -10,7 +10,7 @@ use viat_engine::run::DeferredTask;
 use viat_engine::{Op, Program, Run, Status};
 
 use super::attempts;
-use crate::crash::{node, sound};
+use crate::sound::{self, is_inside, node};
 use crate::world::World;
 
 /// How long a stopped attempt takes to end, with some to spare for the decision that ends it.
@@ -21,7 +21,7 @@ const STOP_MS: Millis = 5;
 /// # Errors
 /// The first thing that does not hold.
 pub fn check(world: &World<'_>, program: &Arc<Program>) -> Result<(), String> {
-    sound(world, program)?;
+    sound::check(world)?;
     let events: Vec<(Millis, &Event)> = world.journal.iter().flat_map(|batch| batch.events.iter().map(|event| (batch.at, event))).collect();
     attempts::check(world, &events, program)?;
     stopping_is_sticky(world, &events)?;
@@ -132,7 +132,7 @@ fn stopped_containers_start_nothing(events: &[(Millis, &Event)]) -> Result<(), S
     let mut stopped: BTreeSet<&str> = BTreeSet::new();
     let mut flying: BTreeSet<&str> = BTreeSet::new();
     for (_, event) in events {
-        let inside = |path: &Path| stopped.iter().any(|stop| attempts::is_inside(path.as_str(), stop));
+        let inside = |path: &Path| stopped.iter().any(|stop| is_inside(path.as_str(), stop));
         match event {
             Event::AttemptStarted { path, .. } => {
                 if inside(path) {
@@ -153,10 +153,10 @@ fn stopped_containers_start_nothing(events: &[(Millis, &Event)]) -> Result<(), S
                 stopped.insert(path.as_str());
             }
             Event::EntryFailed { path, .. } => {
-                if let Some(left) = flying.iter().find(|left| attempts::is_inside(left, path.as_str())) {
+                if let Some(left) = flying.iter().find(|left| is_inside(left, path.as_str())) {
                     return Err(format!("{path} failed while {left} was in flight"));
                 }
-                stopped.retain(|stop| *stop != path.as_str() && !attempts::is_inside(stop, path.as_str()));
+                stopped.retain(|stop| *stop != path.as_str() && !is_inside(stop, path.as_str()));
             }
             _ => {}
         }

@@ -122,6 +122,7 @@ impl Plot {
             inputs: inputs(self.seed.is_multiple_of(2)),
             timeout_ms: self.timeout_ms,
             active_budget_ms: Some(self.active_budget_ms),
+            shows_keys: false,
             deeds: self.deeds.clone(),
             scripts: self,
             evaluator,
