@@ -37,6 +37,11 @@ pub fn at_rest(run: &Run, journal: &[Batch], owed: &Outstanding) -> Result<(), S
     if rests { Ok(()) } else { Err(format!("the run is {} and nothing will ever move it; it is owed {owed:?}", run.status.name())) }
 }
 
+/// An entry about which a person has to say something.
+pub fn asking(journal: &[Batch]) -> Option<&Path> {
+    Open::after(journal).attention.first().copied()
+}
+
 /// Who only a person or an event moves on.
 #[derive(Default)]
 struct Open<'a> {

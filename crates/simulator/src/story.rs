@@ -54,6 +54,8 @@ pub struct Outcome {
     pub after_ms: Millis,
     /// How long it waits for a worker.
     pub queue_ms: Millis,
+    /// Whether it takes effect although it fails or nobody hears of it.
+    pub takes_effect: bool,
     /// The tasks it defers as soon as it runs: workflow and arguments.
     pub defers: Vec<(String, Value)>,
 }
@@ -67,9 +69,17 @@ pub enum How {
     Echoes,
     /// This failure.
     Fails(Failure),
+    /// What the world knows of the attempt that it asks about; unless it cannot say.
+    Tells {
+        /// Whether it cannot say.
+        unknown: bool,
+    },
     /// No worker could be had.
     NotStarted(Failure),
 }
+
+/// Instead of an entry: one that the deed fits, if there is one.
+pub const ANY: &str = "*";
 
 /// What somebody does to the run.
 #[derive(Clone, Debug)]
@@ -214,7 +224,7 @@ fn outcome(text: &str) -> Result<Outcome, String> {
         "finds" => Some(How::NotStarted(failure(rest)?)),
         _ => return Err("a script can: return JSON, echo, hang, die, fail CLASS [CODE [STATUS]] [retry_after=MS] [\"MESSAGE\"] [EXTRA], find CLASS".to_owned()),
     };
-    Ok(Outcome { how, after_ms, queue_ms: 0, defers: Vec::new() })
+    Ok(Outcome { how, after_ms, queue_ms: 0, takes_effect: false, defers: Vec::new() })
 }
 
 fn failure(text: &str) -> Result<Failure, String> {

@@ -1,11 +1,14 @@
 //! The fake world: it does what is outstanding, on a virtual clock, as a setup says.
 
+mod deeds;
+mod effects;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::Value;
 use viat_engine::failure::Failure;
-use viat_engine::journal::{Batch, Created, Event, Millis, ReviewDecision};
+use viat_engine::journal::{Batch, Created, Event, Millis};
 use viat_engine::path::Path;
 use viat_engine::policies::class::Class;
 use viat_engine::run::DeferredTask;
@@ -13,7 +16,8 @@ use viat_engine::{Input, Program, Rejection, Report, Run, Wanted, decide, outsta
 
 use crate::liveness;
 use crate::setup::{Crash, Setup};
-use crate::story::{Deed, How};
+use crate::story::How;
+use effects::Effects;
 
 /// How long a stopped attempt takes to end.
 const STOP_MS: Millis = 5;
@@ -37,12 +41,16 @@ pub struct World<'a> {
     pub crashes: usize,
     /// The idempotency key that each attempt was given.
     pub keys: BTreeMap<(Path, u32), String>,
+    /// What scripts did to the world, whatever the engine knows of it.
+    pub effects: Effects,
     /// The newest engine's memory of the run.
     pub run: Run,
     in_flight: BTreeMap<String, Flight>,
     /// Attempts that stand in the queue: until when, since when.
     queued: BTreeMap<(Path, u32), (Millis, Millis)>,
     landed: Vec<(Path, String)>,
+    /// What has just ended, and no engine has heard of it yet.
+    landing: Option<Landing>,
     starts: u64,
 }
 
@@ -53,7 +61,16 @@ struct Flight {
     report: Report,
     timeout_at: Option<Millis>,
     stopping: bool,
+    takes_effect: bool,
+    /// It tells what came of an attempt; `Some(true)`: it cannot say.
+    tells: Option<bool>,
     defers: Vec<(String, Value)>,
+}
+
+struct Landing {
+    path: Path,
+    returned: bool,
+    takes_effect: bool,
 }
 
 impl<'a> World<'a> {
@@ -85,10 +102,12 @@ impl<'a> World<'a> {
             submitted: Vec::new(),
             crashes: 0,
             keys: BTreeMap::new(),
+            effects: Effects::default(),
             run,
             in_flight: BTreeMap::new(),
             queued: BTreeMap::new(),
             landed: Vec::new(),
+            landing: None,
             starts: 0,
         }
     }
@@ -132,7 +151,12 @@ impl<'a> World<'a> {
     fn die(&mut self, down_ms: Millis) -> Result<Input, String> {
         self.now += down_ms;
         self.crashes += 1;
-        self.in_flight.clear();
+        if let Some(landing) = self.landing.take() {
+            self.effects.unheard(&landing.path, landing.takes_effect);
+        }
+        for flight in std::mem::take(&mut self.in_flight).into_values() {
+            self.effects.unheard(&flight.path, flight.takes_effect);
+        }
         self.queued.clear();
         let loaded = self.loaded()?;
         if loaded != self.run {
@@ -157,6 +181,9 @@ impl<'a> World<'a> {
     }
 
     fn handle(&mut self, input: Input) -> Result<(), String> {
+        if let (Input::Finished { .. }, Some(landing)) = (&input, self.landing.take()) {
+            self.effects.unheard(&landing.path, landing.returned || landing.takes_effect);
+        }
         let named = if let Input::Finished { path, .. } = &input { Some(path.clone()) } else { None };
         // As the driver does it: what is due comes before what a person asks.
         if input.may_be_refused() && !self.run.status.is_terminal() {
@@ -236,16 +263,20 @@ impl<'a> World<'a> {
         self.starts += 1;
         self.keys.insert((path.clone(), attempt), wanted.idempotency_key.clone());
         let id = format!("attempt-{}", self.starts);
+        let tells = if let Some(How::Tells { unknown }) = outcome.how { Some(unknown) } else { None };
         let report = match outcome.how {
             Some(How::Returns(value)) => Report::Returned(value),
             Some(How::Echoes) => Report::Returned((*wanted.args).clone()),
             Some(How::Fails(failure) | How::NotStarted(failure)) => Report::Failed(failure),
+            // What it is, is known when it lands.
+            Some(How::Tells { .. }) => Report::Returned(Value::Null),
             None => Report::Stopped,
         };
         let hangs = matches!(report, Report::Stopped);
         let timeout_at = wanted.timeout_ms.and_then(|ms| Millis::try_from(ms).ok()).map(|ms| self.now + ms);
         let ends_at = (!hangs).then_some(self.now + outcome.after_ms);
-        let flight = Flight { path: path.clone(), ends_at, report, timeout_at, stopping: false, defers: outcome.defers };
+        let (takes_effect, defers) = (outcome.takes_effect, outcome.defers);
+        let flight = Flight { path: path.clone(), ends_at, report, timeout_at, stopping: false, takes_effect, tells, defers };
         let queued_ms = u64::try_from(self.now - since).unwrap_or(0);
         let mut events = self.decided(Input::Reserved { path: path.clone(), attempt, id: id.clone(), queued_ms, tree: Value::Null })?;
         for (workflow, args) in &flight.defers {
@@ -267,6 +298,7 @@ impl<'a> World<'a> {
                 flight.report = Report::Stopped;
                 flight.ends_at = Some(self.now + STOP_MS);
                 flight.timeout_at = None;
+                flight.takes_effect = false;
             }
         }
     }
@@ -296,47 +328,15 @@ impl<'a> World<'a> {
         }
     }
 
-    fn deed_at(&mut self, at: Millis) -> Result<Option<Input>, String> {
-        let Some((_, deed)) = self.setup.deeds.pop_if(|(when, _)| *when <= at) else { return Ok(None) };
-        Ok(Some(match deed {
-            Deed::Cancel => Input::Cancel { by: Some("ana".to_owned()), reason: None },
-            Deed::Event(name, payload) => Input::Event { name, payload },
-            Deed::Crash(down_ms) => self.die(down_ms)?,
-            Deed::Decide(path, decision, data) => {
-                let decision = ReviewDecision { decision, by: Some("ana".to_owned()), comment: None, data };
-                Input::Decide { review: self.review(&path), decision }
-            }
-            Deed::Extend(path, ms) => Input::Extend { review: self.review(&path), due: Some(self.now + ms), by: None, reason: None },
-            Deed::Settle(step, output) => Input::Settle { step, output, by: None, reason: None },
-            Deed::Compensate => Input::Compensate { by: None, reason: None },
-            Deed::Resume(from, accepting) => Input::Resume { by: None, reason: None, from, accept_repeat: accepting.then(|| "as the story has it".to_owned()) },
-            Deed::Migrate => {
-                let program = self.setup.next.clone().ok_or("there is no section `version 2`")?;
-                Input::Migrate { version: 2, revision: 2, program, reason: "as the story has it".to_owned(), by: None }
-            }
-            Deed::Late(path) => {
-                let path = Path::from(path.as_str());
-                let id = self.landed.iter().rev().find(|(landed, _)| *landed == path).map(|(_, id)| id.clone());
-                let Some(id) = id else { return Ok(Some(Input::Tick)) };
-                Input::Finished { path, id, report: Report::Returned(Value::String("late".to_owned())) }
-            }
-        }))
-    }
-
-    /// The newest review that the entry at `path` asked for.
-    fn review(&self, path: &str) -> String {
-        let asked = self.journal.iter().rev().flat_map(|batch| batch.events.iter().rev());
-        let id = asked.into_iter().find_map(|event| match event {
-            Event::ReviewRequested { path: at, review } if at.as_str() == path => Some(review.id.clone()),
-            _ => None,
-        });
-        id.unwrap_or_else(|| format!("of {path}"))
-    }
-
     fn lands(&mut self, id: String, flight: Flight) -> Input {
         let timed_out = flight.timeout_at.is_some_and(|timeout| flight.ends_at.is_none_or(|end| timeout < end));
-        let report = if timed_out { Report::Failed(Failure::new(Class::Timeout, "the attempt outran its timeout")) } else { flight.report };
+        let mut report = if timed_out { Report::Failed(Failure::new(Class::Timeout, "the attempt outran its timeout")) } else { flight.report };
         self.landed.push((flight.path.clone(), id.clone()));
+        if let (Report::Returned(answer), Some(unknown)) = (&mut report, flight.tells) {
+            *answer = self.effects.answer(&flight.path, unknown);
+        }
+        let returned = matches!(report, Report::Returned(_));
+        self.landing = Some(Landing { path: flight.path.clone(), returned, takes_effect: flight.takes_effect });
         Input::Finished { path: flight.path, id, report }
     }
 }

@@ -12,6 +12,8 @@ use super::is_inside;
 enum Done {
     /// It took effect.
     InPlace,
+    /// It took effect, and somebody has said why it may be done again.
+    MayBeRepeated,
     /// It took no effect, and the flow went on past it.
     Passed,
     /// Undone by the flow, which does not come back to it.
@@ -97,14 +99,14 @@ impl Books {
 
     fn may_run(&self, path: &Path) -> Result<(), String> {
         match self.entries.get(path) {
-            None => Ok(()),
+            None | Some(Done::MayBeRepeated) => Ok(()),
             Some(done) => Err(format!("{path} runs again although it is complete ({done:?})")),
         }
     }
 
     fn may_be_undone(&self, path: &Path) -> Result<(), String> {
         match self.entries.get(path) {
-            Some(Done::InPlace) => Ok(()),
+            Some(Done::InPlace | Done::MayBeRepeated) => Ok(()),
             done => Err(format!("{path} is to be undone although it is not in place ({done:?})")),
         }
     }
@@ -119,7 +121,8 @@ impl Books {
         if let (Some((path, _)), false) = (repeated, accepted) {
             return Err(format!("{path} is in place, yet it is repeated from {from} on"));
         }
-        self.entries.retain(|path, _| !again(path));
+        self.entries.retain(|path, done| !again(path) || *done == Done::InPlace || *done == Done::MayBeRepeated);
+        self.entries.iter_mut().filter(|(path, _)| again(path)).for_each(|(_, done)| *done = Done::MayBeRepeated);
         Ok(())
     }
 }
