@@ -189,7 +189,6 @@ impl<'a> World<'a> {
         if input.may_be_refused() && !self.run.status.is_terminal() {
             self.handle(Input::Tick)?;
         }
-        let before = self.run.clone();
         let mut events = match decide(&mut self.run, input, self.now, self.setup.evaluator) {
             Ok(events) => events,
             Err(rejection) => {
@@ -200,7 +199,7 @@ impl<'a> World<'a> {
                     Rejection::Refused(why) => why,
                 };
                 self.note(format!("{what} is refused: {why}"));
-                if self.run != before {
+                if self.run != self.loaded()? {
                     return Err("a refused input changed the run".to_owned());
                 }
                 return Ok(());

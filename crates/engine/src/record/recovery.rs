@@ -27,13 +27,11 @@ impl Fold {
             }
             Event::EffectIrreversible { path } => self.undone(path, LedgerStatus::Irreversible),
             Event::CompensationFailed { path, .. } => self.undone(path, LedgerStatus::CompensationFailed),
-            Event::Resolved { path, attempt, output } => {
-                if output.is_some() {
-                    if let Some(row) = self.attempt(path, *attempt) {
-                        row.decision = Some(Decision::stop(Reason::Resolved));
-                    }
-                    self.completed(path);
+            Event::Resolved { path, attempt, output: Some(_) } => {
+                if let Some(row) = self.attempt(path, *attempt) {
+                    row.decision = Some(Decision::stop(Reason::Resolved));
                 }
+                self.completed(path);
             }
             Event::AttentionNeeded { path, error } => {
                 self.asking.insert(path.clone(), error.clone());
