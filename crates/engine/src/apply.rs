@@ -166,6 +166,9 @@ impl Run {
                 false if !self.asking.is_empty() => Status::NeedsAttention,
                 false => Status::Waiting,
             };
+            if self.undo.is_none() && self.error.as_ref() != self.asked() {
+                self.error = self.asked().cloned();
+            }
         }
     }
 }

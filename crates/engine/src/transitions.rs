@@ -3,7 +3,7 @@
 mod recovery;
 
 use std::borrow::Borrow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
@@ -63,6 +63,10 @@ struct Fold {
     keys: BTreeMap<Path, String>,
     /// How often each entry's effect was undone.
     generations: BTreeMap<Path, u32>,
+    /// Effects whose undoing may be repeated.
+    may_repeat: BTreeSet<Path>,
+    /// Whether the run is undoing its effects, as its last act.
+    ending: bool,
     rows: Vec<Transition>,
 }
 
