@@ -38,15 +38,8 @@ fn error(path: &str, class: Class) -> RunError {
 }
 
 fn review(path: &str) -> Event {
-    let review = ReviewRequest {
-        id: "r".to_owned(),
-        title: "?".to_owned(),
-        show: Value::Null,
-        form: Vec::new(),
-        assignees: Vec::new(),
-        due: None,
-        remind: Vec::new(),
-    };
+    let review =
+        ReviewRequest { id: "r".to_owned(), title: "?".to_owned(), show: Value::Null, form: Vec::new(), assignees: Vec::new(), due: None, remind: Vec::new() };
     Event::ReviewRequested { path: Path::from(path), review: Box::new(review) }
 }
 

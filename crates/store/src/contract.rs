@@ -4,7 +4,9 @@ use std::sync::mpsc;
 
 use viat_engine::journal::Millis;
 
-use crate::{Asset, AssetInfo, AssetName, At, EncodedBatch, Hash, OpenRuns, OwnerId, Receipt, ReviewFilter, ReviewRow, RunFilter, RunId, RunRow, StoreError, Unit};
+use crate::{
+    Asset, AssetInfo, AssetName, At, EncodedBatch, Hash, OpenRuns, OwnerId, Receipt, ReviewFilter, ReviewRow, RunFilter, RunId, RunRow, StoreError, Unit,
+};
 
 /// Called once, when a unit is durable or refused, on the store's own thread ([`Store::commit_here`] may call it on the
 /// caller's): be brief, hand the news on.

@@ -12,8 +12,8 @@ use viat_engine::journal::Millis;
 
 use self::state::{Entry, State, missing};
 use crate::{
-    Asset, AssetInfo, AssetName, At, Done, EncodedBatch, Hash, Lease, OpenRuns, OwnerId, Receipt, ReviewFilter, ReviewRow, RunFilter, RunId, RunRow, Store, StoreError,
-    Unit,
+    Asset, AssetInfo, AssetName, At, Done, EncodedBatch, Hash, Lease, OpenRuns, OwnerId, Receipt, ReviewFilter, ReviewRow, RunFilter, RunId, RunRow, Store,
+    StoreError, Unit,
 };
 
 #[derive(Default)]

@@ -88,7 +88,8 @@ impl State {
                 *sum += u64::from(row.summary.status_since.unwrap_or(row.created_at) <= *moment);
             }
         }
-        let open = |((workflow, status), (count, since)): ((&str, &str), _)| OpenRuns { workflow: workflow.to_owned(), status: status.to_owned(), count, since };
+        let open =
+            |((workflow, status), (count, since)): ((&str, &str), _)| OpenRuns { workflow: workflow.to_owned(), status: status.to_owned(), count, since };
         counted.into_iter().map(open).collect()
     }
 

@@ -155,15 +155,8 @@ fn insert_batch(conn: &Connection, key: i64, number: u64, batch: &EncodedBatch) 
 }
 
 fn summarise(conn: &Connection, key: i64, summary: &Summary) -> Result<(), Stop> {
-    conn.prepare_cached("UPDATE runs SET status = ?2, wake_at = ?3, error_class = ?4, error_code = ?5, ended_at = ?6, status_since = ?7 WHERE key = ?1")?.execute(params![
-        key,
-        summary.status,
-        summary.wake_at,
-        summary.error_class,
-        summary.error_code,
-        summary.ended_at,
-        summary.status_since
-    ])?;
+    conn.prepare_cached("UPDATE runs SET status = ?2, wake_at = ?3, error_class = ?4, error_code = ?5, ended_at = ?6, status_since = ?7 WHERE key = ?1")?
+        .execute(params![key, summary.status, summary.wake_at, summary.error_class, summary.error_code, summary.ended_at, summary.status_since])?;
     Ok(())
 }
 

@@ -27,8 +27,8 @@ use self::pool::Pool;
 use self::queue::{Bounds, Queue};
 use self::writer::{Desk, Writer};
 use crate::{
-    Asset, AssetInfo, AssetName, At, Done, EncodedBatch, Hash, Lease, OpenRuns, OwnerId, Receipt, ReviewFilter, ReviewRow, RunFilter, RunId, RunRow, Store, StoreError,
-    Unit,
+    Asset, AssetInfo, AssetName, At, Done, EncodedBatch, Hash, Lease, OpenRuns, OwnerId, Receipt, ReviewFilter, ReviewRow, RunFilter, RunId, RunRow, Store,
+    StoreError, Unit,
 };
 
 /// How a store waits and batches. The defaults are right unless a test wants to see the limits.

@@ -16,7 +16,14 @@ fn row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
         revision: row.get::<_, i64>(3)?.unsigned_abs(),
         owner: row.get::<_, Option<String>>(4)?.map(OwnerId::from),
         created_at: row.get(5)?,
-        summary: Summary { status: row.get(6)?, wake_at: row.get(7)?, error_class: row.get(8)?, error_code: row.get(9)?, ended_at: row.get(10)?, status_since: row.get(11)? },
+        summary: Summary {
+            status: row.get(6)?,
+            wake_at: row.get(7)?,
+            error_class: row.get(8)?,
+            error_code: row.get(9)?,
+            ended_at: row.get(10)?,
+            status_since: row.get(11)?,
+        },
     })
 }
 

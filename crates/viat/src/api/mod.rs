@@ -3,6 +3,7 @@
 mod endpoints;
 mod guard;
 mod links;
+mod metrics;
 mod page;
 mod problem;
 mod recover;
@@ -28,6 +29,7 @@ use viat_store::Store;
 
 use crate::cli::error::CliError;
 use crate::cli::output::Output;
+use crate::observe::Metrics;
 use crate::socket;
 use crate::wiring::{Home, Mode};
 use waiters::Waiters;
@@ -52,6 +54,8 @@ pub struct Engine {
     pub base: String,
     /// Requests that wait for the ends of runs.
     pub waiters: Waiters,
+    /// What is counted and timed.
+    pub metrics: Arc<Metrics>,
 }
 
 /// Serves a home until it is told to end.
@@ -62,14 +66,16 @@ pub fn serve(home: &Home, address: SocketAddr, output: &Output) -> Result<(), Cl
     }
     let _lock = socket::lock(&home.folder)?;
     let waiters = Waiters::default();
-    let mode = Mode { background: true, observer: Some(waiters.observer()), ..Mode::default() };
+    let metrics = Arc::new(Metrics::default());
+    let mode =
+        Mode { background: true, observer: Some(waiters.observer()), metrics: Some(Arc::clone(&metrics)), spans: Some(output.clone()), ..Mode::default() };
     let driver = Arc::new(home.engine(mode)?);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
         .build()
         .map_err(|error| CliError::failed(format!("the server's threads cannot be started: {error}")))?;
-    let engine = Engine { store: Arc::clone(&home.store), driver: Arc::clone(&driver), home: home.folder.clone(), base: String::new(), waiters };
+    let engine = Engine { store: Arc::clone(&home.store), driver: Arc::clone(&driver), home: home.folder.clone(), base: String::new(), waiters, metrics };
     let served = runtime.block_on(listen(&home.folder, address, engine, output));
     driver.shut_down(DRAIN);
     socket::remove(&home.folder);
@@ -138,6 +144,7 @@ fn router(engine: Engine) -> Router {
     Router::new()
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(ready))
+        .route("/metrics", get(metrics::show))
         .route("/api/v1/runs", post(runs::start))
         .route("/api/v1/runs/{run}", get(runs::show))
         .route("/api/v1/runs/{run}/cancel", post(runs::cancel))

@@ -67,7 +67,7 @@ pub fn start(args: &StartArgs, home: &Home, output: &Output) -> Result<ExitCode,
         if args.wait {
             let id = new.id.clone();
             let watch = Watch::begin()?;
-            let driver = home.driver(false)?;
+            let driver = home.driver(output)?;
             driver.start_run(new, Some(watch.sender())).map_err(CliError::driver)?;
             return follow(&id, &driver, &watch, home, output);
         }
@@ -101,7 +101,7 @@ pub fn cancel(args: &CancelArgs, home: &Home, output: &Output) -> Result<(), Cli
         Some(client) => {
             client.post(&format!("/api/v1/runs/{id}/cancel"), &json!({"by": args.by, "reason": args.reason}))?;
         }
-        None => cancel_here(&id, args, home)?,
+        None => cancel_here(&id, args, home, output)?,
     }
     if output.json {
         return output.value(&json!({"id": id.as_str(), "cancel": "requested"}));
@@ -110,8 +110,8 @@ pub fn cancel(args: &CancelArgs, home: &Home, output: &Output) -> Result<(), Cli
 }
 
 /// Without a server the run is taken over for as long as it takes to end it.
-fn cancel_here(id: &RunId, args: &CancelArgs, home: &Home) -> Result<(), CliError> {
-    let driver = home.driver(false)?;
+fn cancel_here(id: &RunId, args: &CancelArgs, home: &Home, output: &Output) -> Result<(), CliError> {
+    let driver = home.driver(output)?;
     driver.cancel(id, args.by.clone(), args.reason.clone()).map_err(CliError::driver)?;
     let until = std::time::Instant::now() + END_WITHIN;
     loop {

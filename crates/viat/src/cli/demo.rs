@@ -54,7 +54,7 @@ fn play(dir: &Path, home: &Home, output: &Output) -> Result<RunId, CliError> {
     let new = prepare(home.store.as_ref(), &Request { workflow: WORKFLOW, which: Which::Draft, inputs: &inputs, timeout_ms: None })?;
     let id = new.id.clone();
     let watch = Watch::begin()?;
-    let driver = home.driver(false)?;
+    let driver = home.driver(output)?;
     driver.start_run(new, Some(watch.sender())).map_err(CliError::driver)?;
     let mut progress = Progress::new(output);
     let ending = watch.wait(&mut progress, || false);

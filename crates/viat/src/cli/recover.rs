@@ -115,7 +115,7 @@ pub fn resume(args: &ResumeArgs, home: &Home, output: &Output) -> Result<ExitCod
         output.note(&format!("it runs in the server; follow it with: viat run watch {id}"));
         return said(&id, "resume", "it goes on", output);
     }
-    let (driver, watch) = ask_and_watch(&id, ask::resume(body)?, home)?;
+    let (driver, watch) = ask_and_watch(&id, ask::resume(body)?, home, output)?;
     test::follow(&id, &driver, &watch, home, output)
 }
 
@@ -124,7 +124,7 @@ fn take_over(id: &RunId, args: &ResumeArgs, home: &Home, output: &Output) -> Res
         return Err(CliError::refused(format!("run {id} has not ended: --from and --accept-repeat are for failed runs")));
     }
     let watch = Watch::begin()?;
-    let driver = home.driver(false)?;
+    let driver = home.driver(output)?;
     driver.adopt(id, Some(watch.sender())).map_err(CliError::driver)?;
     test::follow(id, &driver, &watch, home, output)
 }
@@ -158,7 +158,7 @@ pub fn compensate(args: &CompensateArgs, home: &Home, output: &Output) -> Result
         client.post(&format!("/api/v1/runs/{id}/compensate"), &body)?;
         return said(&id, "compensate", "its effects are being undone", output);
     }
-    let (driver, watch) = ask_and_watch(&id, ask::compensate(body)?, home)?;
+    let (driver, watch) = ask_and_watch(&id, ask::compensate(body)?, home, output)?;
     test::until_over(&id, &driver, &watch, home, output)?;
     let record = run_record(home.store.as_ref(), &id)?;
     conclude_compensation(&record, output)
@@ -175,9 +175,9 @@ fn conclude_compensation(record: &RunRecord, output: &Output) -> Result<ExitCode
     Ok(if complete { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-fn ask_and_watch(id: &RunId, input: Input, home: &Home) -> Result<(Driver, Watch), CliError> {
+fn ask_and_watch(id: &RunId, input: Input, home: &Home, output: &Output) -> Result<(Driver, Watch), CliError> {
     let watch = Watch::begin()?;
-    let driver = home.driver(false)?;
+    let driver = home.driver(output)?;
     driver.ask_and_watch(id, input, watch.sender()).map_err(CliError::driver)?;
     Ok((driver, watch))
 }
@@ -195,7 +195,7 @@ fn tell<B: Serialize>(
         client.post(&format!("/api/v1/runs/{id}/{what}"), &body)?;
         return Ok(());
     }
-    let driver = home.scribe()?;
+    let driver = home.scribe(output)?;
     here(&driver, body)?;
     driver.shut_down(Duration::ZERO);
     let row = home.store.run(id).map_err(CliError::store)?;
