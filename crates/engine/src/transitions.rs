@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use crate::failure::{Outcome, RunError};
+use crate::failure::RunError;
 use crate::journal::{Batch, Event, Millis};
 use crate::key;
 use crate::path::{Path, Purpose};
@@ -140,12 +140,7 @@ impl Fold {
     }
 
     fn failed(&mut self, path: &Path, status: &'static str, error: &RunError, at: Millis) {
-        let class = match error.class {
-            Outcome::Failed(class) => class.name(),
-            Outcome::DeadlineExceeded => "deadline_exceeded",
-            Outcome::Cancelled => "cancelled",
-        };
-        self.to(path, status, at).error_type = Some(class.to_owned());
+        self.to(path, status, at).error_type = Some(error.class.name().to_owned());
     }
 
     fn to(&mut self, path: &Path, status: &'static str, at: Millis) -> &mut Transition {

@@ -36,8 +36,14 @@ impl Desk {
             let _context = runtime.enter();
             bind_unix(&home.folder, &place)?
         };
-        let engine =
-            Engine { store: Arc::clone(&home.store), driver: Arc::clone(driver), home: home.folder.clone(), base: String::new(), waiters: Waiters::default() };
+        let engine = Engine {
+            store: Arc::clone(&home.store),
+            driver: Arc::clone(driver),
+            home: home.folder.clone(),
+            base: String::new(),
+            waiters: Waiters::default(),
+            metrics: Arc::default(),
+        };
         let (close, closed) = oneshot::channel();
         let thread = std::thread::Builder::new().name("viat-desk".to_owned()).spawn(move || runtime.block_on(attend(listener, engine, closed)));
         Ok(Desk { home: home.folder.clone(), place, close: Some(close), thread: Some(thread.map_err(cannot)?) })

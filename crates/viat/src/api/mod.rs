@@ -4,6 +4,7 @@ pub mod desk;
 mod endpoints;
 mod guard;
 mod links;
+mod metrics;
 mod page;
 mod problem;
 mod recover;
@@ -29,6 +30,7 @@ use viat_store::Store;
 
 use crate::cli::error::CliError;
 use crate::cli::output::Output;
+use crate::observe::Metrics;
 use crate::socket::{self, Place};
 use crate::wiring::{Home, Mode};
 use waiters::Waiters;
@@ -53,6 +55,8 @@ pub struct Engine {
     pub base: String,
     /// Requests that wait for the ends of runs.
     pub waiters: Waiters,
+    /// What is counted and timed.
+    pub metrics: Arc<Metrics>,
 }
 
 /// Serves a home until it is told to end.
@@ -63,14 +67,16 @@ pub fn serve(home: &Home, address: SocketAddr, output: &Output) -> Result<(), Cl
     }
     let _lock = socket::lock(&home.folder)?;
     let waiters = Waiters::default();
-    let mode = Mode { background: true, observer: Some(waiters.observer()), ..Mode::default() };
+    let metrics = Arc::new(Metrics::default());
+    let mode =
+        Mode { background: true, observer: Some(waiters.observer()), metrics: Some(Arc::clone(&metrics)), spans: Some(output.clone()), ..Mode::default() };
     let driver = Arc::new(home.engine(mode)?);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
         .build()
         .map_err(|error| CliError::failed(format!("the server's threads cannot be started: {error}")))?;
-    let engine = Engine { store: Arc::clone(&home.store), driver: Arc::clone(&driver), home: home.folder.clone(), base: String::new(), waiters };
+    let engine = Engine { store: Arc::clone(&home.store), driver: Arc::clone(&driver), home: home.folder.clone(), base: String::new(), waiters, metrics };
     let served = runtime.block_on(listen(&home.folder, address, engine, output));
     driver.shut_down(DRAIN);
     socket::remove(&home.folder, &Place::Server);
@@ -139,6 +145,7 @@ fn router(engine: Engine) -> Router {
     let routes = of_runs()
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(ready))
+        .route("/metrics", get(metrics::show))
         .route("/api/v1/runs", post(runs::start))
         .route("/links/review/{token}", get(links::show).post(links::decide).layer(DefaultBodyLimit::max(links::MAX_FORM)))
         .route("/e/{*route}", post(endpoints::call));
