@@ -16,10 +16,13 @@ pub fn python() -> Option<PathBuf> {
     shell::succeeds(&mut command(&python, &["-c", "import pytest"])).then_some(python)
 }
 
-/// Checks python3 and makes the virtual environment; what is there already stays.
+/// Checks python3 and node, and makes the virtual environment; what is there already stays.
 pub fn run() -> Done {
     if !shell::succeeds(&mut command("python3", &["-c", "import sys; sys.exit(sys.version_info < (3, 9))"])) {
         return Err("python3, 3.9 or newer, is needed: the scripts of workflows run in it (Debian: apt-get install python3 python3-venv)".into());
+    }
+    if !shell::succeeds(&mut command("node", &["-e", "process.exit(+process.versions.node.split('.')[0] < 18)"])) {
+        return Err("node, 18 or newer, is needed: scripts in JavaScript run in it (Debian: apt-get install nodejs npm)".into());
     }
     if python().is_some() {
         output::note("target/venv is ready");

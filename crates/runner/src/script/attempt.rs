@@ -62,12 +62,15 @@ struct Attempt<'a> {
     started: Option<Instant>,
     until: Option<Instant>,
     ending: Option<Ending>,
+    /// The worker serves this attempt alone.
+    fresh: bool,
 }
 
 /// Makes the attempt; the report is given when the worker is idle again or its tree is proven dead.
 pub(crate) async fn run(
     worker: &mut Worker,
     config: &RunnerConfig,
+    fresh: bool,
     call: &Call,
     stop: oneshot::Receiver<Stop>,
     notices: mpsc::UnboundedSender<Notice>,
@@ -92,6 +95,7 @@ pub(crate) async fn run(
             return (Report { outcome, log: log.finish(), late: None, ran: Duration::ZERO }, Fate::Keep);
         }
     };
+    worker.prepare();
     worker.ends.send(body);
     let attempt = Attempt {
         worker,
@@ -106,6 +110,7 @@ pub(crate) async fn run(
         started: None,
         until: None,
         ending: None,
+        fresh,
     };
     attempt.listen().await
 }
@@ -122,7 +127,9 @@ impl Attempt<'_> {
             }
             match self.next(timer.as_mut()).await {
                 Happened::Arrived(Arrival::Frame(frame)) => match frame.kind() {
-                    b'r' | b'x' => return self.end_with(&frame).await,
+                    b'r' | b'x' | b'y' => return self.end_with(&frame).await,
+                    // the worker forked, and its fork died: it is in good order itself
+                    b'b' => return self.end_with_fork(&frame).await,
                     _ => {
                         if let Err(problem) = self.take_notice(&frame) {
                             return self.end_broken(problem).await;
@@ -138,6 +145,9 @@ impl Attempt<'_> {
                 Happened::Arrived(Arrival::ProtocolClosed) => {
                     let problem = self.last_word().await;
                     return self.end_broken(problem).await;
+                }
+                Happened::Arrived(Arrival::Control(line)) if line.starts_with('l') => {
+                    return self.end_broken(line[1..].to_string()).await;
                 }
                 Happened::Arrived(Arrival::Control(_)) => {}
                 Happened::Arrived(Arrival::ControlClosed) => {
@@ -242,14 +252,25 @@ impl Attempt<'_> {
     }
 
     /// The worker's last frame of the attempt is here.
-    async fn end_with(mut self, frame: &Frame) -> (Report, Fate) {
-        self.worker.ends.drain_log(&mut self.log);
+    async fn end_with(self, frame: &Frame) -> (Report, Fate) {
         let outcome = match read_result(frame) {
             Ok(outcome) => outcome,
             Err(error) => return self.end_broken(format!("the worker broke the protocol: {error}")).await,
         };
+        let done = frame.kind() == b'y' || self.fresh;
+        self.end_with_outcome(outcome, done).await
+    }
+
+    async fn end_with_fork(self, frame: &Frame) -> (Report, Fate) {
+        let how = self.worker.explain(&String::from_utf8_lossy(frame.body()));
+        self.end_with_outcome(Outcome::Failed(Fault::broken(format!("the worker process {how}"))), false).await
+    }
+
+    /// `done` says that the worker takes no other attempt.
+    async fn end_with_outcome(mut self, outcome: Outcome, done: bool) -> (Report, Fate) {
+        self.worker.ends.drain_log(&mut self.log);
         let ran = self.ran();
-        let keep = self.worker.loaded && !self.worker.has_strays();
+        let keep = self.worker.loaded && !done && !self.worker.has_strays() && self.worker.clear_work().await.is_ok();
         let fate = if self.worker.loaded { Fate::Replace } else { Fate::Dead };
         let (outcome, late) = match self.ending {
             None => (outcome, None),
@@ -265,7 +286,7 @@ impl Attempt<'_> {
     }
 
     async fn end_after_exit(self, how: &str) -> (Report, Fate) {
-        let problem = format!("the worker process {how}");
+        let problem = format!("the worker process {}", self.worker.explain(how));
         self.end_broken(problem).await
     }
 
@@ -298,7 +319,8 @@ impl Attempt<'_> {
         let wait = async {
             loop {
                 match poll_fn(|cx| self.worker.ends.poll_arrival(cx, &mut self.log)).await {
-                    Arrival::Control(line) if line.starts_with('e') => return format!("the worker process {}", &line[1..]),
+                    Arrival::Control(line) if line.starts_with('e') => return format!("the worker process {}", self.worker.explain(&line[1..])),
+                    Arrival::Control(line) if line.starts_with('l') => return line[1..].to_string(),
                     Arrival::ControlClosed => return "the worker's guardian was killed".to_string(),
                     _ => {}
                 }

@@ -46,7 +46,7 @@ impl Reservation {
     pub async fn run(mut self, call: Call, stop: oneshot::Receiver<Stop>, notices: mpsc::UnboundedSender<Notice>) -> Report {
         self.running = true;
         let Some(worker) = self.worker.as_mut() else { return nothing_to_run_on() };
-        let (mut report, fate) = attempt::run(worker, self.pools.config(), &call, stop, notices).await;
+        let (mut report, fate) = attempt::run(worker, self.pools.config(), self.code.is_used_once(), &call, stop, notices).await;
         self.running = false;
         if let Some(worker) = self.worker.take() {
             let shut = fate != Fate::Keep && self.pools.is_closed();

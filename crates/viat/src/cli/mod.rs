@@ -3,6 +3,7 @@
 mod apply;
 mod background;
 mod client;
+mod compile;
 mod demo;
 mod doctor;
 mod endpoint;
