@@ -161,18 +161,20 @@ pub struct Report<'a> {
     /// The file.
     pub source: &'a Source<'a>,
     diagnostics: Vec<Diagnostic>,
+    /// How many of them are errors; warnings are counted apart, so that many of them do not hide an error.
+    errors: usize,
     /// Complaints beyond [`MOST_KEPT`]: the newest one, so that details can be chained, and how many there were.
     beyond: Option<Diagnostic>,
     dropped: usize,
 }
 
-/// A hostile document must not make the report itself large.
+/// So many errors and so many warnings are kept: a hostile document must not make the report itself large.
 const MOST_KEPT: usize = 1_000;
 
 impl<'a> Report<'a> {
     /// Nothing to complain about so far.
     pub fn new(source: &'a Source<'a>) -> Report<'a> {
-        Report { source, diagnostics: Vec::new(), beyond: None, dropped: 0 }
+        Report { source, diagnostics: Vec::new(), errors: 0, beyond: None, dropped: 0 }
     }
 
     /// Adds an error; details can be chained.
@@ -188,10 +190,12 @@ impl<'a> Report<'a> {
     fn add(&mut self, severity: Severity, code: &str, span: Span, message: String) -> &mut Diagnostic {
         let file = self.source.file.to_owned();
         let one = Diagnostic { severity, code: code.to_owned(), message, file, span, note: String::new(), labels: Vec::new(), help: None };
-        if self.diagnostics.len() >= MOST_KEPT {
+        let kept = if severity == Severity::Error { self.errors } else { self.diagnostics.len() - self.errors };
+        if kept >= MOST_KEPT {
             self.dropped += 1;
             return self.beyond.insert(one);
         }
+        self.errors += usize::from(severity == Severity::Error);
         self.diagnostics.push(one);
         let last = self.diagnostics.len() - 1;
         &mut self.diagnostics[last]
@@ -204,7 +208,12 @@ impl<'a> Report<'a> {
 
     /// Whether anything is an error.
     pub fn has_errors(&self) -> bool {
-        self.diagnostics.iter().any(|one| one.severity == Severity::Error)
+        self.errors > 0
+    }
+
+    /// Whether further errors are only counted, so that working out what to say of them is in vain.
+    pub fn is_full(&self) -> bool {
+        self.errors >= MOST_KEPT
     }
 
     /// Everything, in the order of the text, each thing once, bounded.
@@ -231,6 +240,20 @@ impl<'a> Report<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_error_is_not_lost_behind_many_warnings() {
+        let source = Source::new("w.yaml", "");
+        let mut report = Report::new(&source);
+        for n in 0..3 * MOST_KEPT {
+            report.warning("w", Span::default(), n.to_string());
+        }
+        report.error("e", Span::default(), "the error").help("is kept");
+        assert!(report.has_errors());
+        let all = report.finish();
+        assert_eq!(all.len(), MOST_DIAGNOSTICS + 1);
+        assert!(all.iter().any(|one| one.code == "e" && one.help.is_some()));
+    }
 
     #[test]
     fn places_count_lines_and_characters() {

@@ -1,4 +1,4 @@
-//! What a caller gives, checked against what the workflow declares.
+//! What a caller gives, checked against what the workflow declares; and what a person fills in, against a review's form.
 //!
 //! Schemas are JSON Schema 2020-12 with `format` checked. As JSON Schema has it, `2.0` is an `integer`; it is accepted and stays the double that it is.
 
@@ -11,12 +11,52 @@ use crate::suggest;
 /// At most this many problems of one call are listed.
 const MOST_PROBLEMS: usize = 20;
 
-/// Something wrong with what a caller gave.
+/// What the values are that are checked, for the words of messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Given {
+    /// The inputs of a run.
+    #[default]
+    Inputs,
+    /// The `data` of a review's decision.
+    Data,
+}
+
+impl Given {
+    fn root(self) -> &'static str {
+        match self {
+            Given::Inputs => "inputs",
+            Given::Data => "data",
+        }
+    }
+
+    fn none_of(self, name: &str) -> String {
+        match self {
+            Given::Inputs => format!("there is no input `{name}`"),
+            Given::Data => format!("the form has no field `{name}`"),
+        }
+    }
+
+    fn instead(self, name: &str, fields: &[InputDeclaration]) -> String {
+        let names = || fields.iter().map(|field| field.name.as_str());
+        match (suggest::nearest(name, names()), self) {
+            (Some(nearest), _) => format!("did you mean `{nearest}`?"),
+            (None, Given::Inputs) if fields.is_empty() => "the workflow declares no inputs".to_owned(),
+            (None, Given::Data) if fields.is_empty() => "the review has no form".to_owned(),
+            (None, Given::Inputs) => format!("declared are {}", suggest::listed(names(), 20)),
+            (None, Given::Data) => format!("its fields are {}", suggest::listed(names(), 20)),
+        }
+    }
+}
+
+/// Something wrong with what a caller or a person gave.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct InputProblem {
     /// A short, stable word: `not-an-object`, `undeclared`, `missing`, `invalid`, `integer-range`.
     pub code: String,
-    /// Where in the input: `n`, `o.items[0].name`; empty for the whole.
+    /// What it is a part of.
+    pub of: Given,
+    /// Where in it: `n`, `o.items[0].name`; empty for the whole.
     pub path: String,
     /// What is wrong.
     pub message: String,
@@ -30,8 +70,8 @@ impl std::fmt::Display for InputProblem {
         match (self.path.is_empty(), &self.help) {
             (true, None) => write!(formatter, "{}", self.message),
             (true, Some(help)) => write!(formatter, "{} ({help})", self.message),
-            (false, None) => write!(formatter, "inputs.{}: {}", self.path, self.message),
-            (false, Some(help)) => write!(formatter, "inputs.{}: {} ({help})", self.path, self.message),
+            (false, None) => write!(formatter, "{}.{}: {}", self.of.root(), self.path, self.message),
+            (false, Some(help)) => write!(formatter, "{}.{}: {} ({help})", self.of.root(), self.path, self.message),
         }
     }
 }
@@ -41,28 +81,38 @@ impl std::fmt::Display for InputProblem {
 /// # Errors
 /// Everything that is wrong with it.
 pub fn check_inputs(definition: &Definition, given: &Value) -> Result<Map<String, Value>, Vec<InputProblem>> {
-    let problem = |code: &str, path: String, message: String, help: Option<String>| InputProblem { code: code.to_owned(), path, message, help };
+    fill(Given::Inputs, &definition.inputs, given)
+}
+
+/// As [`check_inputs`], for the fields of a review's form; `null` is no data at all.
+///
+/// # Errors
+/// Everything that is wrong with it.
+pub fn check_form(fields: &[InputDeclaration], given: &Value) -> Result<Map<String, Value>, Vec<InputProblem>> {
+    match given {
+        Value::Null => fill(Given::Data, fields, &Value::Object(Map::new())),
+        given => fill(Given::Data, fields, given),
+    }
+}
+
+fn fill(of: Given, fields: &[InputDeclaration], given: &Value) -> Result<Map<String, Value>, Vec<InputProblem>> {
+    let problem = |code: &str, path: String, message: String, help: Option<String>| InputProblem { code: code.to_owned(), of, path, message, help };
     let Value::Object(given) = given else {
-        let message = format!("the inputs must be a JSON object, not {}", sort(given));
+        let message = format!("the {} must be a JSON object, not {}", of.root(), sort(given));
         return Err(vec![problem("not-an-object", String::new(), message, None)]);
     };
     let mut problems = Vec::new();
     for name in given.keys() {
-        if !definition.inputs.iter().any(|input| input.name == *name) {
-            let declared = || definition.inputs.iter().map(|input| input.name.as_str());
-            let help = match suggest::nearest(name, declared()) {
-                Some(nearest) => format!("did you mean `{nearest}`?"),
-                None if definition.inputs.is_empty() => "the workflow declares no inputs".to_owned(),
-                None => format!("declared are {}", suggest::listed(declared(), 20)),
-            };
-            problems.push(problem("undeclared", name.clone(), format!("there is no input `{}`", crate::yaml::shortened(name)), Some(help)));
+        if !fields.iter().any(|input| input.name == *name) {
+            let help = of.instead(name, fields);
+            problems.push(problem("undeclared", name.clone(), of.none_of(&crate::yaml::shortened(name)), Some(help)));
         }
     }
     let mut filled = Map::new();
-    for input in &definition.inputs {
+    for input in fields {
         match given.get(&input.name) {
             Some(value) => {
-                check(input, value, &mut problems);
+                check(of, input, value, &mut problems);
                 filled.insert(input.name.clone(), value.clone());
             }
             None if input.required => {
@@ -80,12 +130,12 @@ pub fn check_inputs(definition: &Definition, given: &Value) -> Result<Map<String
 /// What is wrong with one value.
 pub(crate) fn problems_of(input: &InputDeclaration, value: &Value) -> Vec<InputProblem> {
     let mut problems = Vec::new();
-    check(input, value, &mut problems);
+    check(Given::Inputs, input, value, &mut problems);
     problems
 }
 
-fn check(input: &InputDeclaration, value: &Value, problems: &mut Vec<InputProblem>) {
-    let mut add = |code: &str, path: String, message: String| problems.push(InputProblem { code: code.to_owned(), path, message, help: None });
+fn check(of: Given, input: &InputDeclaration, value: &Value, problems: &mut Vec<InputProblem>) {
+    let mut add = |code: &str, path: String, message: String| problems.push(InputProblem { code: code.to_owned(), of, path, message, help: None });
     if let Some(path) = large_integer(value) {
         add("integer-range", joined(&input.name, &path), "the integer is outside the signed 64-bit range; give it as a string".to_owned());
         return;

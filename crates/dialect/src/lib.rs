@@ -17,6 +17,6 @@ pub use catalogue::{Catalogue, Names};
 pub use cel::Languages;
 pub use diagnostic::{Diagnostic, Label, Severity, Span};
 pub use duration::{Duration, DurationError};
-pub use inputs::{InputProblem, check_inputs};
+pub use inputs::{Given, InputProblem, check_form, check_inputs};
 pub use native::{Compiled, compile, compile_named};
 pub use render::{Style, render};

@@ -127,3 +127,17 @@ error[out-of-scope]: `$b` is local to the loop `each`, which is over here: an en
   = help: `$each.output` lists the value of each iteration"#;
     assert_eq!(drawn(text), wanted.trim_start());
 }
+
+/// A document beside the drawing of its diagnostics.
+macro_rules! kept {
+    ($name:literal) => {
+        (include_str!(concat!("drawn/", $name, ".yaml")), include_str!(concat!("drawn/", $name, ".txt")))
+    };
+}
+
+#[test]
+fn what_is_wrong_with_reviews_and_with_undoing() {
+    for (text, wanted) in [kept!("compensate"), kept!("review"), kept!("sorts")] {
+        assert_eq!(format!("{}\n", drawn(text)), wanted);
+    }
+}

@@ -1,8 +1,9 @@
 //! Declarations of inputs and what callers give.
 
 use serde_json::{Value, json};
-use viat_dialect::{Names, Style, check_inputs, compile};
-use viat_engine::ir::Definition;
+use viat_dialect::{Languages, Names, Style, check_form, check_inputs, compile};
+use viat_engine::expression::Evaluate;
+use viat_engine::ir::{Definition, Op};
 
 fn declared(inputs: &str) -> Result<Definition, String> {
     let text = format!("inputs: {inputs}\nsteps: [{{id: a, set: 1}}]\n");
@@ -75,4 +76,29 @@ fn what_is_given_is_checked_and_filled_in() {
     assert_eq!(given("{n: integer}", json!({"n": 2.0})).unwrap(), r#"{"n":2.0}"#);
     assert!(given("{n: integer}", json!({"n": 2.5})).is_err());
     assert!(given("{e: {type: string, format: email}}", json!({"e": "x"})).is_err());
+}
+
+#[test]
+fn what_a_person_fills_in_is_checked_against_the_form() {
+    let text =
+        "steps: [{id: r, review: {title: t, form: {score: {type: integer, maximum: 5}, note: {type: string, required: false}, tags: {default: [a]}}}}]\n";
+    let definition = compile("w.yaml", text.as_bytes(), &Names::default()).definition.expect("a sound document");
+    let Op::Review(review) = &definition.regions[0].nodes[0].op else { panic!("no review") };
+    let filled = |value: Value| match check_form(&review.form, &value) {
+        Ok(map) => Value::Object(map).to_string(),
+        Err(problems) => problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "),
+    };
+    assert_eq!(filled(json!({"score": 3})), r#"{"score":3,"note":null,"tags":["a"]}"#);
+    for (value, wanted) in [
+        (json!({"score": 9}), "data.score: 9 is greater than the maximum of 5"),
+        (json!({}), "data.score: it is required and not given (give a value of type integer)"),
+        (json!(null), "data.score: it is required and not given (give a value of type integer)"),
+        (json!({"score": 1, "scor": 1}), "data.scor: the form has no field `scor` (did you mean `score`?)"),
+        (json!({"score": 1, "other": 1}), "data.other: the form has no field `other` (its fields are `score`, `note`, `tags`)"),
+        (json!([1]), "the data must be a JSON object, not an array"),
+    ] {
+        assert_eq!(filled(value.clone()), wanted, "{value}");
+    }
+    assert_eq!(check_form(&[], &Value::Null).map(|map| map.len()), Ok(0));
+    assert_eq!(Languages::new().check_form(&[], json!({"x": 1})).unwrap_err(), "data.x: the form has no field `x` (the review has no form)");
 }

@@ -12,6 +12,8 @@ use viat_engine::ir::{Expression, InputDeclaration};
 const VALID: &str = r#"
 description: "all kinds of things: é 世界"
 timeout: PT1M
+compensation: manual
+compensation_timeout: PT2M
 inputs: {n: integer, o: {type: object, default: {}}, x: {type: string, required: false}}
 steps:
   - id: request
@@ -19,9 +21,21 @@ steps:
     args: {value: '$inputs.o.items[0]["odd key"]?', t: "n=${ inputs.n } of ${ [1, 2].map(x, x + 1) }", l: [&a 1, *a]}
     retry: {times: 3, initial_ms: 100, factor: 2.0, max_ms: 5000, jitter: false}
     timeout: PT0.5S
+    idempotency_key: $inputs.x
+    resolve: {script: s, args: {key: $run.id}, retry: {times: 1, initial_ms: 10, factor: 1.0, max_ms: 10}, timeout: PT1S}
+    compensate: {script: s, args: {id: $request.output.id, n: $inputs.n}, timeout: PT10S, idempotent: true}
     on_error:
       catch:
         - {id: recovery, set: {code: $_error.code, again: $request._error}}
+  - {id: mail, script: s, compensate: {irreversible: "the é-mail is sent"}}
+  - id: look
+    review:
+      title: "Check ${ inputs.n }"
+      show: {draft: $request.output, l: [1, $inputs.n]}
+      form: {score: {type: integer, minimum: 1, maximum: 5}, note: string, tags: {type: array, default: []}}
+      assignees: [editors, "${ inputs.n }@x"]
+      timeout: PT50S
+      remind: [PT20S, 10000]
   - id: size
     if: ${ inputs.n > 10 && has(inputs.o.k) }
     then: [{id: big, script: s, on_error: continue}, {id: early, return: {v: $big._error, w: 'it''s'}}]
@@ -37,6 +51,8 @@ steps:
           on_failure: wait
           concurrency: 2
       - {id: race, parallel: {branches: [{id: g, wait: {event: "paid_${ run.id }", timeout: P1D}}, {id: h, wait: {for: PT0.5S}}]}}
+      - {id: undo, compensate: [request, mail, fan]}
+      - {id: decided, if: "${ look.output.decision == 'approved' || 'x' != look.output.by }", then: [{id: score, set: $look.output.data.score}]}
       - {id: each, loop: {over: $inputs.o.rows, as: row, concurrency: 8, max_failures: 2, steps: [{id: d, set: $row}]}}
       - {id: until, loop: {while: "${ iteration.index < 3 }", max_iterations: 7, steps: [{id: k, wait: {until: "2026-01-31T08:00:00Z"}}]}}
       - {id: no, fail: {status: 422, code: "c${ inputs.n }", message: $b.output, extra: {l: [$each._errors, 0.1]}}}
@@ -149,7 +165,15 @@ const TOKENS: [&str; 58] = [
     "string(",
 ];
 
-const LINES: [&str; 34] = [
+const LINES: [&str; 42] = [
+    "    review: {title: t, form: {n: integer}, remind: [1], timeout: 2}\n",
+    "    review: {title: $a.output, assignees: $a.output}\n",
+    "    compensate: [a]\n",
+    "    compensate: [a, b, a]\n",
+    "    compensate: {script: s, args: {v: $a.output}}\n",
+    "    compensate: {irreversible: x}\n",
+    "    resolve: {script: s, timeout: PT1S}\n",
+    "compensation: manual\n",
     "    parallel: {branches: {l: [{id: p, set: 1}]}}\n",
     "    parallel: {branches: [{id: q, return: {}}], on_failure: wait}\n",
     "    loop: {over: [1, 2], concurrency: 2, steps: [{id: o, set: $item}]}\n",
@@ -250,7 +274,7 @@ fn the_document_that_is_mutated_is_one_with_every_kind() {
     let codes: Vec<&str> = result.diagnostics.iter().map(|one| one.code.as_str()).collect();
     assert_eq!(codes, ["timeout-never-reached"], "{}", result.rendered(Style::Plain));
     let stored = serde_json::to_string(&result.definition.unwrap()).unwrap();
-    for kind in ["script", "choice", "set", "parallel", "loop", "call", "wait", "fail", "return"] {
+    for kind in ["script", "choice", "set", "parallel", "loop", "call", "wait", "fail", "return", "review", "compensate"] {
         assert!(stored.contains(&format!("\"op\":{{\"{kind}\"")), "{kind}");
     }
 }
@@ -261,6 +285,10 @@ fn what_is_nested_as_deep_as_it_may_be_can_be_read_again() {
         for depth in 20..130 {
             let value = format!("{}{hole}{}", open.repeat(depth), close.repeat(depth));
             compile_and_draw(format!("steps: [{{id: a, loop: {{over: [{value}], steps: [{{id: f, fail: {{extra: {value}}}}}]}}}}]\n").as_bytes());
+            let asked = format!("title: t, show: {value}, form: {{f: {{default: {value}}}}}");
+            let helper = format!("{{script: s, args: {{v: {value}}}}}");
+            let script = format!("{{id: p, script: s, resolve: {helper}, compensate: {helper}}}");
+            compile_and_draw(format!("steps: [{{id: a, loop: {{over: [1], steps: [{script}, {{id: r, review: {{{asked}}}}}]}}}}]\n").as_bytes());
             compile_and_draw(format!("inputs: {{o: {{default: {value}}}}}\nsteps: [{{id: a, set: {{examples: {value}}}}}]\n").as_bytes());
         }
     }

@@ -1,31 +1,44 @@
 //! The fold: run + event → run. Total, and it makes no choices; an event that does not fit the state changes nothing.
 
+mod again;
 mod containers;
 mod entries;
+mod settle;
+mod undo;
 
+use std::borrow::Borrow;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use serde_json::Value;
 
 use crate::failure::RunError;
-use crate::journal::{Batch, Event, Millis};
-use crate::run::{DeferredTask, FrameState, Phase, Program, Run, Status, Stopping, WaitState};
+use crate::journal::{Batch, Event, Millis, Undone};
+use crate::run::{DeferredTask, FrameState, Memo, Program, Run, Status, Stopping, WaitState};
+
+/// Finds the program of a version, pinned at a catalogue revision.
+pub type Versions<'a> = &'a dyn Fn(u64, u64) -> Result<Arc<Program>, String>;
 
 impl Run {
-    /// The run that a journal tells of.
+    /// The run that a journal tells of. `program` is what it began with; `versions` finds what it was migrated to.
     ///
     /// # Errors
-    /// What is wrong with a journal that does not begin with `created`, or has it twice.
-    pub fn load(program: Arc<Program>, batches: &[Batch]) -> Result<Run, String> {
+    /// What is wrong with a journal that does not begin with `created`, or has it twice; what `versions` says.
+    pub fn load(program: Arc<Program>, batches: impl IntoIterator<Item: Borrow<Batch>>, versions: Versions<'_>) -> Result<Run, String> {
         let mut run: Option<Run> = None;
         for batch in batches {
+            let batch = batch.borrow();
             for event in &batch.events {
                 match (&mut run, event) {
                     (None, Event::Created(created)) => run = Some(Run::new(Arc::clone(&program), created.clone(), batch.at)),
                     (Some(_), Event::Created(_)) => return Err("the journal creates the run twice".to_owned()),
                     (None, _) => return Err("the journal does not begin with `created`".to_owned()),
-                    (Some(run), event) => run.apply(event, batch.at),
+                    (Some(run), event) => {
+                        if let Event::Migrated { version, revision, .. } = event {
+                            run.next_program = Some(versions(*version, *revision)?);
+                        }
+                        run.apply(event, batch.at);
+                    }
                 }
             }
         }
@@ -38,6 +51,7 @@ impl Run {
             // No engine was up since the last event: that time is nobody's.
             self.active.since = self.active.since.map(|_| at);
         }
+        self.kept_bytes = self.kept_bytes.saturating_add(event.weight() as u64);
         self.change(event, at);
         self.tick(at, begins(event));
     }
@@ -46,15 +60,12 @@ impl Run {
         match event {
             Event::Created(_) | Event::Adopted { .. } | Event::TaskSubmitted { .. } => {}
             Event::ScriptEntered { path, args, key } => self.enter_script(path, args, key.as_deref(), at),
-            Event::AttemptStarted { path, attempt, id, tree, .. } => {
-                self.drop_tasks_before(path, *attempt);
-                self.set_phase(path, Phase::InFlight { id: id.clone(), tree: tree.clone() });
-            }
-            Event::AttemptSucceeded { path, output, .. } | Event::Completed { path, output } => self.complete(path, output.clone(), Value::Null),
+            Event::AttemptStarted { path, attempt, id, tree, .. } => self.attempt_started(path, *attempt, id, tree),
+            Event::AttemptSucceeded { path, output, .. } => self.attempt_succeeded(path, output),
+            Event::Completed { path, output } => self.complete(path, output.clone(), Value::Null),
             Event::AttemptFailed { path, attempt, failure, decision } => {
                 self.drop_tasks_before(path, *attempt);
-                let error = RunError::of_entry(path, path.last(), Some(*attempt), failure);
-                self.attempt_failed(path, error, decision, at);
+                self.attempt_failed(path, *attempt, failure, decision, at);
             }
             Event::AttemptCancelled { path, .. } => self.attempt_cancelled(path, at),
             Event::TaskDeferred { path, attempt, workflow, version, revision, args } => self.deferred.push(DeferredTask {
@@ -65,7 +76,10 @@ impl Run {
                 revision: *revision,
                 args: args.clone(),
             }),
-            Event::Continued { path, error } => self.complete(path, Value::Null, error.to_value()),
+            Event::Continued { path, error } => {
+                self.ledger.remember(path, Memo::Continued(error.clone()));
+                self.complete(path, Value::Null, error.to_value());
+            }
             Event::CatchEntered { path, error } => self.enter_catch(path, error),
             Event::ChoiceMade { path, arm } => self.enter_arm(path, *arm),
             Event::RegionCompleted { path } => self.region_completed(path),
@@ -84,7 +98,9 @@ impl Run {
             Event::CallCompleted { path, outputs } => self.complete(path, outputs.clone(), Value::Null),
             Event::WaitEntered { path, due, event } => {
                 if let Some((frame, number)) = self.locate(path) {
-                    self.set_state(&frame, FrameState::Waiting(number, WaitState { due: *due, event: event.clone() }));
+                    self.kept_waits.remove(path);
+                    self.ledger.enter(path);
+                    self.set_state(&frame, FrameState::Waiting(number, WaitState { due: *due, event: event.clone(), review: None }));
                 }
             }
             Event::EventReceived { name, payload } => self.inbox.entry(name.clone()).or_default().push_back(payload.clone()),
@@ -93,6 +109,31 @@ impl Run {
                     self.complete(path, payload, Value::Null);
                 }
             }
+            Event::AlreadyCompleted { path } => self.already_completed(path),
+            Event::ReviewRequested { path, review } => self.request_review(path, review),
+            Event::ReviewReminded { path, .. } => self.change_wait(path, |wait| wait.review.iter_mut().for_each(|review| review.reminded += 1)),
+            Event::ReviewExtended { path, due, .. } => self.change_wait(path, |wait| wait.due = *due),
+            Event::ReviewDecided { path, decision } => self.complete(path, decision.to_value(at), Value::Null),
+            Event::ResolveEntered { path, attempt, args, at } => self.enter_resolve(path, *attempt, args, *at),
+            Event::Resolved { path, output, .. } | Event::Settled { path, output, .. } => self.settle(path, output.as_ref(), at),
+            Event::AttentionNeeded { path, error } => self.ask_for_attention(path, error),
+            Event::CompensationPrepared { path, undo } => {
+                if let Some(effect) = self.ledger.effect_mut(path) {
+                    effect.undo = Some(Arc::new(undo.clone()));
+                }
+            }
+            Event::CompensationStarted { outcome, error, deadline, .. } => self.start_undoing(*outcome, error, *deadline),
+            Event::CompensateEntered { path, targets, effects } => self.enter_compensate(path, targets, effects),
+            Event::CompensationEntered { path } => self.undo_next(path, at),
+            Event::EffectIrreversible { path } => self.undone(path, Undone::Irreversible),
+            Event::CompensationFailed { path, .. } => self.undone(path, Undone::CompensationFailed),
+            Event::CompensationExpired {} => self.undo.iter_mut().for_each(|undo| undo.expired = true),
+            Event::CompensateCompleted { path, outcomes } => {
+                let output = outcomes.iter().map(|(id, undone)| (id.clone(), Value::from(undone.name()))).collect();
+                self.complete(path, Value::Object(output), Value::Null);
+            }
+            Event::Resumed { from, deadline, .. } => self.resume(from.as_ref(), *deadline, at),
+            Event::Migrated { version, revision, .. } => self.migrate(*version, *revision),
             Event::CancelRequested { by, reason } => self.stopping = Some(Stopping::Cancel { message: cancel_message(by.as_deref(), reason.as_deref()) }),
             Event::DeadlineExceeded { message } => self.stopping = Some(Stopping::Deadline { message: message.clone() }),
             Event::Succeeded { outputs } => {
@@ -107,11 +148,9 @@ impl Run {
     fn end(&mut self, status: Status, error: Option<&RunError>) {
         self.status = status;
         self.error = error.cloned();
-        for set in [&mut self.movable, &mut self.busy, &mut self.timed] {
-            set.clear();
-        }
-        self.stops.clear();
-        self.frames.clear();
+        self.undo = None;
+        self.undo_jobs.clear();
+        self.close_all();
     }
 
     /// Brings the status and the active clock in step with what the run is doing.
@@ -121,7 +160,12 @@ impl Run {
         let active = begun && !(self.busy.is_empty() && self.movable.is_empty());
         self.active.since = active.then_some(at);
         if begun && !self.status.is_terminal() {
-            self.status = if active { Status::Running } else { Status::Waiting };
+            self.status = match active {
+                _ if self.undo.is_some() => Status::Compensating,
+                true => Status::Running,
+                false if !self.asking.is_empty() => Status::NeedsAttention,
+                false => Status::Waiting,
+            };
         }
     }
 }

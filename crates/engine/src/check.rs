@@ -35,6 +35,6 @@ pub fn inner_regions(op: &Op) -> Vec<usize> {
         Op::Choice(choice) => choice.arms.iter().map(|arm| arm.body).chain(choice.otherwise).collect(),
         Op::Parallel(parallel) => parallel.branches.iter().map(|branch| branch.body).collect(),
         Op::Loop(looped) => vec![looped.body],
-        Op::Script(_) | Op::Set(_) | Op::Call(_) | Op::Wait(_) | Op::Fail(_) | Op::Return(_) => Vec::new(),
+        Op::Script(_) | Op::Set(_) | Op::Call(_) | Op::Wait(_) | Op::Fail(_) | Op::Return(_) | Op::Review(_) | Op::Compensate(_) => Vec::new(),
     }
 }

@@ -1,13 +1,15 @@
 //! Routes what happened to what follows: (run, input, now) → events, or a rejection.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use crate::expression::Evaluate;
 use crate::failure::Failure;
-use crate::journal::{Event, Millis};
+use crate::journal::{Event, Millis, ReviewDecision};
 use crate::path::Path;
-use crate::policies::{cancel, deadline, interrupt};
-use crate::run::Run;
+use crate::policies::{cancel, compensate, deadline, interrupt, migrate, resolve, resume};
+use crate::run::{Program, Run};
 use crate::steps;
 use crate::turn::Turn;
 
@@ -78,11 +80,92 @@ pub enum Input {
         /// Why.
         reason: Option<String>,
     },
+    /// Somebody decides a review.
+    Decide {
+        /// The review's id.
+        review: String,
+        /// What, by whom, and with which data.
+        decision: ReviewDecision,
+    },
+    /// Somebody moves a review's expiry.
+    Extend {
+        /// The review's id.
+        review: String,
+        /// When it expires from now on; `None`: never.
+        due: Option<Millis>,
+        /// Who.
+        by: Option<String>,
+        /// Why.
+        reason: Option<String>,
+    },
+    /// Somebody says what came of an attempt whose outcome is unknown.
+    Settle {
+        /// The entry: its path, or its id where that names one entry only.
+        step: String,
+        /// The entry's output, if the attempt took effect; `None`: it did not.
+        output: Option<Value>,
+        /// Who.
+        by: Option<String>,
+        /// Why.
+        reason: Option<String>,
+    },
+    /// Somebody wants the effects of a run that ended badly undone.
+    Compensate {
+        /// Who.
+        by: Option<String>,
+        /// Why.
+        reason: Option<String>,
+    },
+    /// Somebody lets a failed run go on.
+    Resume {
+        /// Who.
+        by: Option<String>,
+        /// Why.
+        reason: Option<String>,
+        /// The entry from which on everything is done again: its path, or its id where that names one entry only.
+        from: Option<String>,
+        /// Why effects that are in place may be repeated.
+        accept_repeat: Option<String>,
+    },
+    /// Somebody moves the run to another version of its workflow.
+    Migrate {
+        /// That version.
+        version: u64,
+        /// The catalogue revision that pins what it reaches.
+        revision: u64,
+        /// What it runs.
+        program: Arc<Program>,
+        /// Why.
+        reason: String,
+        /// Who.
+        by: Option<String>,
+    },
     /// This engine took the run over from one that died; what was in flight is known to be dead.
     Adopted {
         /// This engine.
         owner: String,
     },
+}
+
+impl Input {
+    /// Whether the run may refuse it, for what a person asks. Such an input is decided as of the last one: give the run a
+    /// [`Input::Tick`] first, so that it does not slip past a deadline.
+    pub fn may_be_refused(&self) -> bool {
+        match self {
+            Input::Decide { .. } | Input::Extend { .. } | Input::Settle { .. } | Input::Compensate { .. } | Input::Resume { .. } | Input::Migrate { .. } => {
+                true
+            }
+            Input::Continue
+            | Input::Reserved { .. }
+            | Input::NotStarted { .. }
+            | Input::Finished { .. }
+            | Input::Tick
+            | Input::Event { .. }
+            | Input::Deferred { .. }
+            | Input::Cancel { .. }
+            | Input::Adopted { .. } => false,
+        }
+    }
 }
 
 /// How an attempt ended.
@@ -97,12 +180,14 @@ pub enum Report {
 }
 
 /// Why an input changes nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rejection {
     /// The run has ended.
     Terminal,
     /// The input is about something that is over: a late report, an attempt that is no longer due.
     Stale,
+    /// What was asked for cannot be done; a sentence for who asked.
+    Refused(String),
 }
 
 /// Decides what follows an input, and folds it into the run. An empty list means that nothing does.
@@ -112,12 +197,13 @@ pub enum Rejection {
 /// # Errors
 /// A rejection; the run is then unchanged.
 pub fn decide(run: &mut Run, input: Input, now: Millis, evaluator: &dyn Evaluate) -> Result<Vec<Event>, Rejection> {
-    if run.status.is_terminal() {
+    let reopens = matches!(input, Input::Resume { .. } | Input::Compensate { .. } | Input::Migrate { .. });
+    if run.status.is_terminal() && !reopens {
         return Err(Rejection::Terminal);
     }
     refuse_stale(run, &input)?;
     let mut turn = Turn::new(run, evaluator, now);
-    if !matches!(input, Input::Adopted { .. }) {
+    if !matches!(input, Input::Adopted { .. }) && !input.may_be_refused() {
         whatever_is_due(&mut turn);
     }
     match input {
@@ -127,9 +213,15 @@ pub fn decide(run: &mut Run, input: Input, now: Millis, evaluator: &dyn Evaluate
             steps::script::deferred(&mut turn, path, |path, attempt| Event::TaskDeferred { path, attempt, workflow, version, revision, args });
         }
         Input::Reserved { path, attempt, id, queued_ms, tree } => steps::script::reserved(&mut turn, path, attempt, id, queued_ms, tree),
-        Input::NotStarted { path, attempt, failure } => steps::script::failed(&mut turn, &path, attempt, failure),
+        Input::NotStarted { path, attempt, failure } => steps::script::not_started(&mut turn, &path, attempt, failure),
         Input::Finished { path, report, .. } => steps::script::finished(&mut turn, path, report),
         Input::Cancel { by, reason } => cancel::request(&mut turn, by, reason),
+        Input::Decide { review, decision } => steps::review::decide(&mut turn, &review, decision)?,
+        Input::Extend { review, due, by, reason } => steps::review::extend(&mut turn, &review, due, by, reason)?,
+        Input::Settle { step, output, by, reason } => resolve::settle(&mut turn, &step, output, by, reason)?,
+        Input::Compensate { by, reason } => compensate::request(&mut turn, by, reason)?,
+        Input::Resume { by, reason, from, accept_repeat } => resume::request(&mut turn, by, reason, from.as_deref(), accept_repeat)?,
+        Input::Migrate { version, revision, program, reason, by } => migrate::request(&mut turn, version, revision, program, reason, by)?,
         Input::Adopted { owner } => {
             turn.emit(Event::Adopted { owner });
             interrupt::attempts(&mut turn);
@@ -148,9 +240,9 @@ fn whatever_is_due(turn: &mut Turn<'_>) {
 
 fn refuse_stale(run: &Run, input: &Input) -> Result<(), Rejection> {
     let fits = match input {
-        Input::Reserved { path, attempt, .. } | Input::NotStarted { path, attempt, .. } => run.is_due(path, *attempt) && !run.is_stopped(path),
+        Input::Reserved { path, attempt, .. } | Input::NotStarted { path, attempt, .. } => run.may_start(path, *attempt),
         Input::Finished { path, id, .. } | Input::Deferred { path, id, .. } => run.is_in_flight(path, id),
-        Input::Continue | Input::Tick | Input::Event { .. } | Input::Cancel { .. } | Input::Adopted { .. } => true,
+        _ => true,
     };
     if fits { Ok(()) } else { Err(Rejection::Stale) }
 }
@@ -159,9 +251,18 @@ fn refuse_stale(run: &Run, input: &Input) -> Result<(), Rejection> {
 fn advance(turn: &mut Turn<'_>) {
     steps::script::expire_zero_budgets(turn);
     while !turn.is_full() && !turn.run.status.is_terminal() {
-        if turn.run.stopping.is_some() {
-            cancel::wind_down(turn);
+        if turn.run.undo.is_some() {
+            if compensate::step(turn) {
+                continue;
+            }
             return;
+        }
+        if turn.run.stopping.is_some() {
+            if turn.run.has_in_flight() {
+                return;
+            }
+            cancel::wind_down(turn);
+            continue;
         }
         let Some(frame) = turn.run.movable.first().cloned() else { return };
         steps::step(turn, &frame);

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::ir::{Definition, Expression};
+use crate::ir::{Definition, Expression, InputDeclaration};
 
 /// The values that names stand for at one point of a run.
 ///
@@ -25,6 +25,12 @@ pub trait Evaluate: Send + Sync {
     /// # Errors
     /// A sentence for the author that names the input and what is wrong with it.
     fn check_inputs(&self, definition: &Definition, given: Value) -> Result<Map<String, Value>, String>;
+
+    /// The `data` of a review's decision, checked against the form's fields, defaults filled in.
+    ///
+    /// # Errors
+    /// A sentence for who decides that names the field and what is wrong with it.
+    fn check_form(&self, fields: &[InputDeclaration], given: Value) -> Result<Map<String, Value>, String>;
 
     /// A duration as the language spells it, in milliseconds.
     ///

@@ -35,13 +35,36 @@ pub struct Definition {
     /// Wall-clock budget of a run in milliseconds; zero is a budget, `None` is none given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
+    /// Whether a run that ends badly undoes its effects by itself.
+    #[serde(default, skip_serializing_if = "CompensationMode::is_auto")]
+    pub compensation: CompensationMode,
+    /// The budget of that undoing in milliseconds; `None`: [`crate::policies::compensate::DEFAULT_BUDGET_MS`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compensation_timeout_ms: Option<u64>,
     /// All regions; [`Definition::root`] is where a run starts.
     pub regions: Vec<Region>,
     /// The root region.
     pub root: RegionId,
 }
 
-/// One declared input.
+/// Who starts the compensation of a run that ended badly.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CompensationMode {
+    /// The run itself, as its last act.
+    #[default]
+    Auto,
+    /// A person.
+    Manual,
+}
+
+impl CompensationMode {
+    fn is_auto(&self) -> bool {
+        *self == CompensationMode::Auto
+    }
+}
+
+/// One declared input, or one field of a review's form.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct InputDeclaration {
     /// Its name, as in `$inputs.NAME`.
@@ -89,6 +112,51 @@ pub struct Policy {
     /// The node's own budget.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Timeout>,
+    /// How to find out whether an attempt of unknown outcome took effect.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resolve: Option<Box<Resolve>>,
+    /// How to undo the effect once it is complete.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compensate: Option<Box<Compensate>>,
+}
+
+/// A script that finds out whether an attempt of unknown outcome took effect.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Resolve {
+    /// The script asset's name.
+    pub script: String,
+    /// Evaluated when the outcome becomes unknown; they see what the entry's arguments see.
+    pub args: Template,
+    /// Of its own attempts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub retry: Vec<RetryRule>,
+    /// Of each of its attempts, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
+}
+
+/// How to undo an effect.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Compensate {
+    /// By a script.
+    Script {
+        /// The script asset's name.
+        script: String,
+        /// Evaluated when the effect is complete; they see its output, too.
+        args: Template,
+        /// Of its own attempts.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        retry: Vec<RetryRule>,
+        /// Of each of its attempts, in milliseconds.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        timeout_ms: Option<u64>,
+        /// The author's leave to run it again after an attempt whose outcome is unknown because the engine died.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        idempotent: bool,
+    },
+    /// Not at all, and why.
+    Irreversible(String),
 }
 
 impl Policy {
@@ -120,6 +188,32 @@ pub enum Op {
     Fail(Fail),
     /// Ends the workflow successfully with this output map.
     Return(Template),
+    /// Asks a person.
+    Review(Box<Review>),
+    /// Undoes the effects of these entries now, newest first; ids of entries that stand before it, or around it.
+    Compensate(Vec<String>),
+}
+
+/// A `review` entry.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Review {
+    /// Must evaluate to a non-empty string.
+    pub title: Template,
+    /// What the person is shown; any value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub show: Option<Template>,
+    /// The fields of the decision's `data`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub form: Vec<InputDeclaration>,
+    /// Must evaluate to a list of strings.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub assignees: Option<Template>,
+    /// In milliseconds; once it has passed the decision is `expired`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
+    /// Milliseconds after which the assignees are reminded, ascending.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub remind_ms: Vec<u64>,
 }
 
 /// A `parallel` entry.

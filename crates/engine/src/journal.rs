@@ -2,6 +2,9 @@
 //!
 //! An [`Event`] is a past-tense fact. Events are appended in a [`Batch`]: what one decision made of one input, durable as a whole.
 
+mod review;
+mod undo;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -9,6 +12,9 @@ use crate::failure::{Failure, RunError};
 use crate::path::Path;
 use crate::policies::retry::Decision;
 use crate::turn;
+
+pub use review::{ReviewDecision, ReviewRequest, Verdict};
+pub use undo::{Ending, Undo, UndoScript, Undone};
 
 /// Milliseconds since 1970-01-01T00:00:00Z.
 pub type Millis = i64;
@@ -264,6 +270,175 @@ pub enum Event {
         /// The new run.
         run: String,
     },
+    /// The entry was complete before the run was resumed: what it came to is used again.
+    AlreadyCompleted {
+        /// The entry.
+        path: Path,
+    },
+    /// A person is asked; the run waits for the decision.
+    ReviewRequested {
+        /// The entry.
+        path: Path,
+        /// What is asked.
+        review: Box<ReviewRequest>,
+    },
+    /// The assignees were reminded.
+    ReviewReminded {
+        /// The entry.
+        path: Path,
+        /// Which reminder; 1 is the first.
+        number: u32,
+    },
+    /// A review's expiry was moved.
+    ReviewExtended {
+        /// The entry.
+        path: Path,
+        /// When it expires now; `None`: never.
+        due: Option<Millis>,
+        /// Who asked.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<String>,
+        /// Why.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+    },
+    /// A review was decided, or expired; the decision is the entry's value.
+    ReviewDecided {
+        /// The entry.
+        path: Path,
+        /// What was decided.
+        decision: ReviewDecision,
+    },
+    /// The outcome of an attempt is unknown: the entry's `resolve` script is to find it out.
+    ResolveEntered {
+        /// The entry.
+        path: Path,
+        /// The attempt in question.
+        attempt: u32,
+        /// A JSON object.
+        args: Value,
+        /// Not before this.
+        at: Millis,
+    },
+    /// The outcome of an attempt was found out.
+    Resolved {
+        /// The entry.
+        path: Path,
+        /// The attempt in question.
+        attempt: u32,
+        /// The entry's output, if the attempt took effect; `None`: it did not.
+        #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+        output: Option<Value>,
+    },
+    /// The outcome of an attempt cannot be found out: a person has to say.
+    AttentionNeeded {
+        /// The entry.
+        path: Path,
+        /// The attempt's error, and what failed in finding out as its cause.
+        error: RunError,
+    },
+    /// A person said what came of an attempt.
+    Settled {
+        /// The entry.
+        path: Path,
+        /// The entry's output, if the attempt took effect; `None`: it did not.
+        #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+        output: Option<Value>,
+        /// Who.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<String>,
+        /// Why.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+    },
+    /// An effect is complete, and this is how it can be undone.
+    CompensationPrepared {
+        /// The entry whose effect it is.
+        path: Path,
+        /// How.
+        undo: Undo,
+    },
+    /// The run ends badly and undoes its effects first, newest first.
+    CompensationStarted {
+        /// What the run will have ended as.
+        outcome: Ending,
+        /// Why.
+        error: RunError,
+        /// When the undoing has to be over.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        deadline: Option<Millis>,
+        /// Who asked for it, if a person did.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<String>,
+        /// Why, if a person said so.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+    },
+    /// A `compensate` entry was reached.
+    CompensateEntered {
+        /// The entry.
+        path: Path,
+        /// The entries that it names: their ids and where they are.
+        targets: Vec<(String, Path)>,
+        /// The effects to undo, newest first.
+        effects: Vec<Path>,
+    },
+    /// It is this effect's turn to be undone.
+    CompensationEntered {
+        /// The entry whose effect it is.
+        path: Path,
+    },
+    /// An effect cannot be undone, as its author said.
+    EffectIrreversible {
+        /// The entry whose effect it is.
+        path: Path,
+    },
+    /// An effect could not be undone, without an attempt.
+    CompensationFailed {
+        /// The entry whose effect it is.
+        path: Path,
+        /// Why.
+        failure: Failure,
+    },
+    /// The budget of the run's compensation is spent: nothing more of it starts.
+    CompensationExpired {},
+    /// A `compensate` entry is through.
+    CompensateCompleted {
+        /// The entry.
+        path: Path,
+        /// What came of each entry that it names, by id.
+        outcomes: Vec<(String, Undone)>,
+    },
+    /// A person let a failed run go on.
+    Resumed {
+        /// Who.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<String>,
+        /// Why.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+        /// The entry from which on everything is done again.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        from: Option<Path>,
+        /// Why effects that are in place may be repeated.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        accept_repeat: Option<String>,
+        /// The run's new wall-clock deadline, if it had one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        deadline: Option<Millis>,
+    },
+    /// A person moved the run to another version of its workflow.
+    Migrated {
+        /// That version.
+        version: u64,
+        /// The catalogue revision that pins every asset the run can reach from now on.
+        revision: u64,
+        /// Why.
+        reason: String,
+        /// Who.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<String>,
+    },
     /// A cancel was asked for: from here on nothing new starts, whatever the policies say.
     CancelRequested {
         /// Who asked.
@@ -326,6 +501,11 @@ fn is_zero(value: &u64) -> bool {
     *value == 0
 }
 
+/// A value that is there, `null` included; what is not there is `None` by `default`.
+fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(deserializer).map(Some)
+}
+
 impl Event {
     /// Roughly the bytes that the event takes in a journal.
     pub fn weight(&self) -> usize {
@@ -336,6 +516,11 @@ impl Event {
             Event::Succeeded { outputs } | Event::CallCompleted { outputs, .. } => value(outputs),
             Event::LoopEntered { items, .. } => items.iter().flatten().map(value).sum(),
             Event::EventReceived { payload, .. } => value(payload),
+            Event::ResolveEntered { args, .. } => value(args),
+            Event::Resolved { output, .. } | Event::Settled { output, .. } => output.as_ref().map_or(0, value),
+            Event::CompensationPrepared { undo: Undo::Script(undo), .. } => value(&undo.args),
+            Event::ReviewRequested { review, .. } => value(&review.show),
+            Event::ReviewDecided { decision, .. } => value(&decision.data) + decision.comment.as_ref().map_or(0, String::len),
             Event::Created(Created { inputs, .. }) | Event::CallEntered { inputs, .. } => inputs.values().map(value).sum(),
             Event::AttemptFailed { failure, .. } => failure.extra.as_ref().map_or(0, value) + failure.message.len(),
             Event::Continued { error, .. }
@@ -344,6 +529,8 @@ impl Event {
             | Event::IterationFailed { error, .. }
             | Event::ContainerStopped { error, .. }
             | Event::EntryFailed { error, .. }
+            | Event::AttentionNeeded { error, .. }
+            | Event::CompensationStarted { error, .. }
             | Event::Failed { error }
             | Event::Cancelled { error } => error.extra.as_ref().map_or(0, value) + error.message.len(),
             _ => 0,

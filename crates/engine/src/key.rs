@@ -8,6 +8,12 @@ pub fn idempotency(run: &str, path: &Path, generation: u32) -> String {
     hash.to_hex().as_str()[..32].to_owned()
 }
 
+/// The id of a review: of the entry at `path`, asked for the `visit`th time.
+pub fn review(run: &str, path: &Path, visit: u32) -> String {
+    let hash = digest(&["review", run, path.as_str(), &visit.to_string()]);
+    hash.to_hex().as_str()[..16].to_owned()
+}
+
 /// A number in [0, 1) for the jitter after an attempt.
 pub(crate) fn draw(run: &str, path: &Path, attempt: u32) -> f64 {
     let hash = digest(&["jitter", run, path.as_str(), &attempt.to_string()]);

@@ -1,13 +1,14 @@
-//! The ledger as people read it: one line a script entry that came to an end, and what it came to.
+//! The ledger as people read it: what each script and `compensate` entry came to, a line each.
 
-use std::collections::BTreeMap;
+use std::borrow::Borrow;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use crate::journal::{Batch, Event};
-use crate::path::Path;
+use crate::journal::{Batch, Event, Undo, Undone};
+use crate::path::{Path, Purpose};
 use crate::policies::class::Class;
-use crate::policies::retry::Reason;
+use crate::policies::retry::{Decision, Reason};
 
 /// One line of a run's ledger.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -18,26 +19,32 @@ pub struct LedgerLine {
     pub outcome: Outcome,
 }
 
-/// What a script entry came to.
+/// What a script or `compensate` entry came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It took effect, at this attempt.
     CompletedAt(u32),
+    /// It had taken effect before the run was resumed: that was used.
+    AlreadyCompleted,
     /// It was refused: a business decision, so it is a person's turn.
     ManualReview,
     /// All its tries failed.
     RetryExhausted,
     /// It failed and was not tried again.
     Failed,
+    /// What came of undoing.
+    Undone(Undone),
 }
 
 impl std::fmt::Display for Outcome {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Outcome::CompletedAt(attempt) => write!(formatter, "completed_at_{attempt}"),
+            Outcome::AlreadyCompleted => formatter.write_str("already_completed"),
             Outcome::ManualReview => formatter.write_str("manual_review"),
             Outcome::RetryExhausted => formatter.write_str("retry_exhausted"),
             Outcome::Failed => formatter.write_str("failed"),
+            Outcome::Undone(undone) => formatter.write_str(undone.name()),
         }
     }
 }
@@ -48,27 +55,98 @@ impl Serialize for Outcome {
     }
 }
 
-/// The ledger of a journal, in the order in which the entries were reached. Entries that are still open, or that a cancel
-/// or a deadline ended, have no line: it is not known that they took effect, nor that they did not.
-pub fn ledger(journal: &[Batch]) -> Vec<LedgerLine> {
-    let mut order: Vec<Path> = Vec::new();
-    let mut outcomes: BTreeMap<Path, Outcome> = BTreeMap::new();
-    for event in journal.iter().flat_map(|batch| &batch.events) {
+/// The ledger of a journal: a line for each time an entry was asked for something, in that order. What a script entry came to
+/// stands where it was reached, what the run's end undid follows. Entries that are still open, or that a cancel or a deadline
+/// ended, have no line: it is not known that they took effect, nor that they did not.
+pub fn ledger(journal: impl IntoIterator<Item: Borrow<Batch>>) -> Vec<LedgerLine> {
+    let mut fold = Fold::default();
+    for batch in journal {
+        batch.borrow().events.iter().for_each(|event| fold.event(event));
+    }
+    fold.lines.into_iter().filter_map(|(path, outcome)| Some(LedgerLine { path, outcome: outcome? })).collect()
+}
+
+#[derive(Default)]
+struct Fold {
+    lines: Vec<(Path, Option<Outcome>)>,
+    /// The line of each script entry's own outcome.
+    own: BTreeMap<Path, usize>,
+    /// Whether the run is undoing its effects, as its last act.
+    ending: bool,
+    may_repeat: BTreeSet<Path>,
+    attempts: BTreeMap<Path, u32>,
+}
+
+impl Fold {
+    fn event(&mut self, event: &Event) {
         match event {
-            Event::ScriptEntered { path, .. } => order.push(path.clone()),
-            Event::AttemptSucceeded { path, attempt, .. } => {
-                outcomes.insert(path.clone(), Outcome::CompletedAt(*attempt));
+            Event::ScriptEntered { path, .. } => {
+                if let Some(line) = self.own.insert(path.clone(), self.lines.len())
+                    && !matches!(self.lines[line].1, Some(Outcome::CompletedAt(_)))
+                {
+                    // It goes on now from where it failed.
+                    self.lines[line].1 = None;
+                }
+                self.lines.push((path.clone(), None));
             }
-            Event::AttemptFailed { path, failure, decision, .. } if decision.retry_wait_ms().is_none() => {
-                let outcome = match (failure.class, decision.reason()) {
-                    (Class::User, _) => Outcome::ManualReview,
-                    (_, Some(Reason::Exhausted)) => Outcome::RetryExhausted,
-                    _ => Outcome::Failed,
-                };
-                outcomes.insert(path.clone(), outcome);
+            Event::AttemptSucceeded { path, attempt, .. } => match path.purpose() {
+                Purpose::Work => self.set(path, Outcome::CompletedAt(*attempt)),
+                Purpose::Compensate => self.undone(path.entry(), Undone::Compensated),
+                Purpose::Resolve(_) => {}
+            },
+            Event::AttemptFailed { path, failure, decision, .. } if decision.retry_wait_ms().is_none() => match path.purpose() {
+                Purpose::Work => self.set(path, failed(failure.class, decision)),
+                Purpose::Compensate if decision.is_cut_short() && !self.ending && self.may_repeat.contains(&path.entry()) => {}
+                Purpose::Compensate => self.undone(path.entry(), Undone::CompensationFailed),
+                Purpose::Resolve(_) => {}
+            },
+            Event::Resolved { path, attempt, output: Some(_) } => self.set(path, Outcome::CompletedAt(*attempt)),
+            Event::Settled { path, output: Some(_), .. } => self.set(path, Outcome::CompletedAt(self.last_attempt(path))),
+            Event::AlreadyCompleted { path } if self.own.contains_key(path) => self.lines.push((path.clone(), Some(Outcome::AlreadyCompleted))),
+            Event::CompensationPrepared { path, undo: Undo::Script(undo) } if undo.idempotent || !undo.retry.is_empty() => {
+                self.may_repeat.insert(path.clone());
+            }
+            Event::CompensationStarted { .. } => self.ending = true,
+            Event::Resumed { .. } => self.ending = false,
+            Event::EffectIrreversible { path } => self.undone(path.clone(), Undone::Irreversible),
+            Event::CompensationFailed { path, .. } => self.undone(path.clone(), Undone::CompensationFailed),
+            Event::CompensateEntered { path, .. } => {
+                self.own.insert(path.clone(), self.lines.len());
+                self.lines.push((path.clone(), None));
+            }
+            Event::CompensateCompleted { path, outcomes } => {
+                let worst = outcomes.iter().map(|(_, outcome)| *outcome).max().unwrap_or(Undone::Skip);
+                self.set(path, Outcome::Undone(worst));
             }
             _ => {}
         }
+        if let Event::AttemptStarted { path, attempt, .. } | Event::AttemptFailed { path, attempt, .. } = event {
+            self.attempts.insert(path.clone(), *attempt);
+        }
     }
-    order.into_iter().filter_map(|path| outcomes.get(&path).map(|outcome| LedgerLine { outcome: *outcome, path })).collect()
+
+    fn set(&mut self, path: &Path, outcome: Outcome) {
+        if let Some(line) = self.own.get(path) {
+            self.lines[*line].1 = Some(outcome);
+        }
+    }
+
+    /// What the run's end undid has lines of its own; what a `compensate` entry undid is in that entry's.
+    fn undone(&mut self, path: Path, outcome: Undone) {
+        if self.ending {
+            self.lines.push((path, Some(Outcome::Undone(outcome))));
+        }
+    }
+
+    fn last_attempt(&self, path: &Path) -> u32 {
+        self.attempts.get(path).copied().unwrap_or(1)
+    }
+}
+
+fn failed(class: Class, decision: &Decision) -> Outcome {
+    match (class, decision.reason()) {
+        (Class::User, _) => Outcome::ManualReview,
+        (_, Some(Reason::Exhausted)) => Outcome::RetryExhausted,
+        _ => Outcome::Failed,
+    }
 }

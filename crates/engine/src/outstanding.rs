@@ -5,9 +5,8 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::journal::Millis;
-use crate::key;
 use crate::path::Path;
-use crate::run::{FrameState, Phase, Run};
+use crate::run::{Phase, Run};
 
 /// What should be true of the world for this run.
 #[derive(Clone, Debug, Default)]
@@ -67,39 +66,39 @@ pub fn outstanding(run: &Run) -> Outstanding {
     if run.status.is_terminal() {
         return Outstanding::default();
     }
-    let attempts: Vec<Wanted> = if run.stopping.is_some() { Vec::new() } else { wanted(run) };
+    let attempts: Vec<Wanted> = if run.stopping.is_some() && run.undo.is_none() { Vec::new() } else { wanted(run) };
     let deadline = timers(run).chain(budget_end(run)).min();
     Outstanding { running: running(run), deadline, more: has_more(run), attempts }
 }
 
 /// Whether another decision gets somewhere by itself: a stopping run only waits for the ends of what is in flight.
 fn has_more(run: &Run) -> bool {
-    if run.stopping.is_some() { !run.has_in_flight() } else { !run.movable.is_empty() }
+    match &run.undo {
+        Some(undo) => undo.undoing.job.as_ref().is_none_or(|(_, job)| undo.expired && !job.is_in_flight()),
+        None if run.stopping.is_some() => !run.has_in_flight(),
+        None => !run.movable.is_empty(),
+    }
 }
 
 fn wanted(run: &Run) -> Vec<Wanted> {
-    let due = run.due_scripts().map(|due| Wanted {
-        script: due.script.name.clone(),
-        args: Arc::clone(due.args),
+    let due = run.due_jobs().map(|due| Wanted {
+        script: due.script.to_owned(),
+        args: Arc::clone(&due.state.args),
         attempt: due.attempt,
         not_before: due.at,
         timeout_ms: due.timeout_ms,
-        idempotency_key: due.key.map_or_else(|| key::idempotency(&run.created.run, &due.path, 0), str::to_owned),
+        idempotency_key: run.effect_key(&due.path, due.state.key.as_deref()),
         path: due.path,
     });
     due.collect()
 }
 
 fn running(run: &Run) -> Vec<Running> {
-    let busy = run.busy.iter().filter_map(|frame_path| {
-        let frame = run.frames.get(frame_path)?;
-        let FrameState::Script(number, script) = &frame.state else { return None };
-        let Phase::InFlight { id, tree } = &script.phase else { return None };
-        let node = run.node(frame, *number)?;
-        let path = frame_path.child(&node.id);
-        Some(Running { stop: run.is_stopped(&path), path, id: id.clone(), tree: tree.clone() })
+    let in_flight = run.jobs().filter_map(|job| {
+        let Phase::InFlight { id, tree } = &job.state.phase else { return None };
+        Some(Running { stop: run.is_job_stopped(&job), id: id.clone(), tree: tree.clone(), path: job.path })
     });
-    busy.collect()
+    in_flight.collect()
 }
 
 /// When waits end and called workflows run out of their budgets.
@@ -110,6 +109,9 @@ fn timers(run: &Run) -> impl Iterator<Item = Millis> {
 
 /// When a budget of the run will be spent if nothing changes.
 fn budget_end(run: &Run) -> Option<Millis> {
+    if let Some(undo) = &run.undo {
+        return undo.deadline.filter(|_| !undo.expired);
+    }
     if run.stopping.is_some() {
         return None;
     }
@@ -117,5 +119,5 @@ fn budget_end(run: &Run) -> Option<Millis> {
         let left = budget.saturating_sub(run.active.used_ms);
         since.saturating_add(Millis::try_from(left).unwrap_or(Millis::MAX))
     });
-    run.created.deadline.into_iter().chain(active).min()
+    run.deadline.into_iter().chain(active).min()
 }

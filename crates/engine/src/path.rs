@@ -12,7 +12,56 @@ use serde::{Deserialize, Serialize};
 #[serde(transparent)]
 pub struct Path(String);
 
+/// What attempts at a path are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// The entry's own work.
+    Work,
+    /// Finding out what came of this attempt of the entry.
+    Resolve(u32),
+    /// Undoing the entry's effect.
+    Compensate,
+}
+
+const COMPENSATE: &str = ":compensate";
+const RESOLVE: &str = ":resolve[";
+
 impl Path {
+    /// The attempts that undo the effect of the entry at this path: `reserve:compensate`.
+    pub fn compensation(&self) -> Path {
+        Path(format!("{}{COMPENSATE}", self.0))
+    }
+
+    /// The attempts that find out what came of an attempt of the entry at this path: `pay:resolve[2]`.
+    pub fn resolution(&self, attempt: u32) -> Path {
+        Path(format!("{}{RESOLVE}{attempt}]", self.0))
+    }
+
+    /// What the attempts at this path are for.
+    pub fn purpose(&self) -> Purpose {
+        let Some(colon) = self.0.rfind(':') else { return Purpose::Work };
+        let suffix = &self.0[colon..];
+        if suffix == COMPENSATE {
+            return Purpose::Compensate;
+        }
+        let attempt = suffix.strip_prefix(RESOLVE).and_then(|rest| rest.strip_suffix(']')?.parse().ok());
+        attempt.map_or(Purpose::Work, Purpose::Resolve)
+    }
+
+    /// The entry that the attempts at this path belong to, whatever they are for.
+    pub fn entry(&self) -> Path {
+        match self.purpose() {
+            Purpose::Work => self.clone(),
+            Purpose::Resolve(_) | Purpose::Compensate => Path(self.0[..self.0.rfind(':').unwrap_or(self.0.len())].to_owned()),
+        }
+    }
+
+    /// The paths of the entries around this one, innermost first: `fan.left` and `fan` of `fan.left.a`; `each` of `each[3].send`.
+    pub(crate) fn ancestors(&self) -> Vec<Path> {
+        let ends = self.0.char_indices().rev().filter(|(_, c)| matches!(c, '.' | '['));
+        ends.map(|(at, _)| Path(self.0[..at].to_owned())).collect()
+    }
+
     /// The root frame.
     pub fn root() -> Path {
         Path::default()
@@ -120,5 +169,14 @@ mod tests {
         let mut paths = ["each[10].a", "each[2].a", "each", "b", "each[2]"].map(Path::from);
         paths.sort();
         assert_eq!(paths.map(|path| path.to_string()), ["b", "each", "each[2]", "each[2].a", "each[10].a"]);
+    }
+
+    #[test]
+    fn what_attempts_are_for_can_be_read_from_their_path() {
+        let entry = Path::from("each[3].pay");
+        for (path, purpose) in [(entry.clone(), Purpose::Work), (entry.compensation(), Purpose::Compensate), (entry.resolution(2), Purpose::Resolve(2))] {
+            assert_eq!((path.purpose(), path.entry(), path.parent()), (purpose, entry.clone(), Path::from("each[3]")));
+        }
+        assert_eq!(entry.ancestors(), ["each[3]", "each"].map(Path::from));
     }
 }

@@ -1,5 +1,8 @@
 //! The run record: what a journal says, in the form that people and programs are shown.
 
+mod recovery;
+
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
@@ -9,9 +12,9 @@ use serde_json::Value;
 use crate::apply;
 use crate::failure::RunError;
 use crate::journal::{Batch, Created, Event, Millis};
-use crate::path::Path;
+use crate::path::{Path, Purpose};
 use crate::policies::class::{Class, Kind};
-use crate::policies::retry::Decision;
+use crate::policies::retry::{Decision, Reason};
 use crate::run::Status;
 
 /// A time as RFC 3339 in UTC, to the millisecond.
@@ -58,8 +61,8 @@ pub struct RunRecord {
     pub ledger: Vec<LedgerRecord>,
     /// Tasks deferred to the run's success: submitted with it, or discarded.
     pub deferred: Vec<DeferredRecord>,
-    /// Reviews.
-    pub reviews: Vec<Value>,
+    /// Reviews, in the order in which they were asked for.
+    pub reviews: Vec<ReviewRecord>,
 }
 
 /// Where a run's compensation stands.
@@ -68,6 +71,14 @@ pub struct RunRecord {
 pub enum Compensation {
     /// There is nothing to compensate.
     None,
+    /// There is, and nobody has asked for it yet.
+    Available,
+    /// Effects are being undone.
+    Running,
+    /// Every effect that its author said how to undo is undone.
+    Complete,
+    /// Some are not, or cannot be: see their lines in the ledger.
+    Partial,
 }
 
 /// One attempt of a script entry.
@@ -75,8 +86,11 @@ pub enum Compensation {
 pub struct AttemptRecord {
     /// The entry's id.
     pub step: String,
-    /// Its path.
+    /// Its path; of attempts that resolve or compensate, one derived from the entry's.
     pub path: Path,
+    /// What it is for, if not for the entry's own work: `resolve` or `compensate`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub purpose: Option<&'static str>,
     /// 1 is the first.
     pub attempt: u32,
     /// How it stands.
@@ -156,6 +170,48 @@ pub struct LedgerRecord {
 pub enum LedgerStatus {
     /// It took effect.
     Completed,
+    /// It took effect and is undone.
+    Compensated,
+    /// It took effect, and undoing it failed.
+    CompensationFailed,
+    /// It took effect and cannot be undone.
+    Irreversible,
+}
+
+/// One review.
+#[derive(Clone, Debug, Serialize)]
+pub struct ReviewRecord {
+    /// Its id.
+    pub id: String,
+    /// The entry's id.
+    pub step: String,
+    /// The entry's path.
+    pub path: Path,
+    /// What is asked.
+    pub title: String,
+    /// What the person is shown.
+    pub show: Value,
+    /// The fields of the decision's `data`.
+    pub form: Vec<crate::ir::InputDeclaration>,
+    /// Who is asked; empty: anyone.
+    pub assignees: Vec<String>,
+    /// `pending_review`, `approved`, `rejected`, `changes_requested`, `expired`, or `withdrawn` by the run's end.
+    pub status: &'static str,
+    /// When it was asked.
+    #[serde(serialize_with = "time")]
+    pub created_at: Millis,
+    /// When it expires.
+    #[serde(serialize_with = "optional_time")]
+    pub due: Option<Millis>,
+    /// When it was decided.
+    #[serde(serialize_with = "optional_time")]
+    pub decided_at: Option<Millis>,
+    /// By whom.
+    pub by: Option<String>,
+    /// What they said.
+    pub comment: Option<String>,
+    /// The form's fields.
+    pub data: Value,
 }
 
 impl RunRecord {
@@ -189,9 +245,10 @@ impl RunRecord {
     }
 
     /// The record that a journal tells; `None` if it does not begin with `created`.
-    pub fn of(batches: &[Batch]) -> Option<RunRecord> {
+    pub fn of(batches: impl IntoIterator<Item: Borrow<Batch>>) -> Option<RunRecord> {
         let mut fold = Fold::default();
         for batch in batches {
+            let batch = batch.borrow();
             for event in &batch.events {
                 fold.event(event, batch.at);
             }
@@ -206,6 +263,12 @@ struct Fold {
     record: Option<RunRecord>,
     /// Attempts of each entry, as indices into the record's list.
     attempts_of: BTreeMap<Path, Vec<usize>>,
+    /// Effects whose author said how to undo them, and whether that may be repeated.
+    undoable: BTreeMap<Path, bool>,
+    /// How many effects have completed so far.
+    completed: u32,
+    /// Tasks that the run's end discarded: a resumed run takes them up again.
+    discarded_by_end: Vec<usize>,
 }
 
 impl Fold {
@@ -233,7 +296,11 @@ impl Fold {
                     row.status = AttemptStatus::Succeeded;
                     row.ended_at = Some(at);
                 }
-                self.completed(path);
+                match path.purpose() {
+                    Purpose::Work => self.completed(path),
+                    Purpose::Compensate => self.undone(&path.entry(), LedgerStatus::Compensated),
+                    Purpose::Resolve(_) => {}
+                }
             }
             Event::AttemptFailed { path, attempt, failure, decision } => {
                 if let Some(row) = self.attempt(path, *attempt) {
@@ -247,6 +314,9 @@ impl Fold {
                     row.decision = Some(decision.clone());
                 }
                 self.discard_tasks(|task| task.path == *path && task.attempt < *attempt);
+                if path.purpose() == Purpose::Compensate {
+                    self.undo_failed(&path.entry(), decision);
+                }
             }
             Event::AttemptCancelled { path, attempt } => {
                 if let Some(row) = self.attempt(path, *attempt) {
@@ -269,7 +339,7 @@ impl Fold {
             Event::Succeeded { outputs } => self.end(Status::Succeeded, Some(outputs), None, at),
             Event::Failed { error } => self.end(Status::Failed, None, Some(error), at),
             Event::Cancelled { error } => self.end(Status::Cancelled, None, Some(error), at),
-            _ => {}
+            event => self.recovery(event, at),
         }
     }
 
@@ -290,9 +360,11 @@ impl Fold {
 
     fn completed(&mut self, path: &Path) {
         self.recovered(path);
+        self.completed += 1;
         if let Some(record) = &mut self.record {
-            let order = u32::try_from(record.ledger.len()).unwrap_or(u32::MAX).saturating_add(1);
-            record.ledger.push(LedgerRecord { path: path.clone(), status: LedgerStatus::Completed, order });
+            // Done again after it was undone.
+            record.ledger.retain(|row| row.path != *path);
+            record.ledger.push(LedgerRecord { path: path.clone(), status: LedgerStatus::Completed, order: self.completed });
         }
     }
 
@@ -325,16 +397,25 @@ impl Fold {
             record.ended_at = Some(at);
         }
         if status != Status::Succeeded {
+            let open = self.record.iter().flat_map(|record| &record.deferred).enumerate().filter(|(_, task)| !task.discarded);
+            self.discarded_by_end = open.map(|(at, _)| at).collect();
             self.discard_tasks(|_| true);
         }
+        self.withdraw_reviews();
+        self.conclude_compensation(status);
     }
 }
 
 impl AttemptRecord {
     fn new(path: &Path, attempt: u32, wait_ms: u64) -> AttemptRecord {
         AttemptRecord {
-            step: path.last().to_owned(),
+            step: path.entry().last().to_owned(),
             path: path.clone(),
+            purpose: match path.purpose() {
+                Purpose::Work => None,
+                Purpose::Resolve(_) => Some("resolve"),
+                Purpose::Compensate => Some("compensate"),
+            },
             attempt,
             status: AttemptStatus::Running,
             class: None,

@@ -1,6 +1,8 @@
 //! A run's state: the fold of its events. What the state means is here; how events change it is in `apply`.
 
 mod frame;
+mod jobs;
+mod ledger;
 mod scope;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -15,7 +17,10 @@ use crate::journal::{Created, Millis};
 use crate::mutants::{self, Mutant};
 use crate::path::Path;
 
-pub(crate) use frame::{Container, Frame, FrameState, Inside, LoopState, ParallelState, Phase, Role, ScriptState, WaitState};
+pub(crate) use frame::{
+    Container, EntryUndo, Frame, FrameState, Inside, LoopState, ParallelState, Phase, ReviewState, Role, RunUndo, ScriptState, Undoing, Unsettled, WaitState,
+};
+pub(crate) use ledger::{Ledger, Memo, Standing};
 pub(crate) use scope::FrameScope;
 
 /// What a run is doing, in one word.
@@ -28,6 +33,10 @@ pub enum Status {
     Running,
     /// Nothing of it runs, and it waits for time, an event or a person.
     Waiting,
+    /// What came of an attempt is unknown and cannot be found out: a person has to say.
+    NeedsAttention,
+    /// It ends badly, and undoes its effects first.
+    Compensating,
     /// It ended well.
     Succeeded,
     /// It ended with an error.
@@ -38,7 +47,8 @@ pub enum Status {
 
 impl Status {
     /// Every status.
-    pub const ALL: [Status; 6] = [Status::Queued, Status::Running, Status::Waiting, Status::Succeeded, Status::Failed, Status::Cancelled];
+    pub const ALL: [Status; 8] =
+        [Status::Queued, Status::Running, Status::Waiting, Status::NeedsAttention, Status::Compensating, Status::Succeeded, Status::Failed, Status::Cancelled];
 
     /// Whether nothing more happens by itself.
     pub fn is_terminal(self) -> bool {
@@ -51,6 +61,8 @@ impl Status {
             Status::Queued => "queued",
             Status::Running => "running",
             Status::Waiting => "waiting",
+            Status::NeedsAttention => "needs_attention",
+            Status::Compensating => "compensating",
             Status::Succeeded => "succeeded",
             Status::Failed => "failed",
             Status::Cancelled => "cancelled",
@@ -93,6 +105,13 @@ pub struct Run {
     pub created: Created,
     /// When it was created.
     pub created_at: Millis,
+    /// The version of its workflow that it runs; another than it began with once it was migrated.
+    pub version: u64,
+    /// The catalogue revision that pins what it reaches.
+    pub revision: u64,
+    /// The wall-clock deadline, and since when its budget counts; both anew when it is resumed.
+    pub deadline: Option<Millis>,
+    pub(crate) budget_since: Millis,
     /// What it is doing.
     pub status: Status,
     /// The run's outputs, once it succeeded.
@@ -111,13 +130,26 @@ pub struct Run {
     pub(crate) busy: BTreeSet<Path>,
     /// Frames that time alone will change: a wait, a called workflow with a budget.
     pub(crate) timed: BTreeSet<Path>,
+    /// Frames at entries about which a person has to say something.
+    pub(crate) asking: BTreeSet<Path>,
     /// Containers that are being stopped, and the frame each lies in.
     pub(crate) stops: BTreeMap<Path, Path>,
     /// Events that no wait has taken yet.
     pub(crate) inbox: BTreeMap<String, VecDeque<Value>>,
     /// Tasks deferred so far, by the entry that asked for them.
     pub(crate) deferred: Vec<DeferredTask>,
+    pub(crate) ledger: Ledger,
+    /// What is being undone before the run ends.
+    pub(crate) undo: Option<RunUndo>,
+    /// Whose turn it is to be undone, by effect: for a `compensate` entry in this frame, or (`None`) for the run.
+    pub(crate) undo_jobs: BTreeMap<Path, Option<Path>>,
+    /// Waits that go on as they were when the run is begun anew.
+    pub(crate) kept_waits: BTreeMap<Path, WaitState>,
+    /// What the run goes on with once it is migrated.
+    pub(crate) next_program: Option<Arc<Program>>,
     pub(crate) active: ActiveClock,
+    /// What the run takes where it is kept, in bytes: by its events' weights, until whoever keeps it says what it really is.
+    pub kept_bytes: u64,
     pub(crate) inputs_value: Value,
     pub(crate) run_value: Value,
 }
@@ -177,10 +209,13 @@ impl Run {
             "version": created.version,
             "started_at": crate::record::rfc3339(at),
         });
-        let root = Frame { workflow: None, region: program.main.root, parent: None, role: Role::Root, vars: BTreeMap::new(), state: FrameState::At(0) };
         let mut run = Run {
             inputs_value: Value::Object(created.inputs.clone()),
             run_value,
+            version: created.version,
+            revision: created.revision,
+            deadline: created.deadline,
+            budget_since: at,
             program,
             created,
             created_at: at,
@@ -193,13 +228,47 @@ impl Run {
             movable: BTreeSet::new(),
             busy: BTreeSet::new(),
             timed: BTreeSet::new(),
+            asking: BTreeSet::new(),
             stops: BTreeMap::new(),
+            ledger: Ledger::default(),
+            undo: None,
+            undo_jobs: BTreeMap::new(),
+            kept_waits: BTreeMap::new(),
+            next_program: None,
             inbox: BTreeMap::new(),
             deferred: Vec::new(),
             active: ActiveClock::default(),
+            kept_bytes: 0,
         };
-        run.open(Path::root(), root);
+        run.open_root();
         run
+    }
+
+    /// Begins at the first entry.
+    pub(crate) fn open_root(&mut self) {
+        let region = self.program.main.root;
+        let root = Frame { workflow: None, region, parent: None, role: Role::Root, vars: BTreeMap::new(), state: FrameState::At(0) };
+        self.open(Path::root(), root);
+    }
+
+    /// Closes every frame.
+    pub(crate) fn close_all(&mut self) {
+        for set in [&mut self.movable, &mut self.busy, &mut self.timed, &mut self.asking] {
+            set.clear();
+        }
+        self.stops.clear();
+        let frames = std::mem::take(&mut self.frames);
+        for frame in frames.values() {
+            if let FrameState::Undoing(_, undo) = &frame.state {
+                self.hand_back(&undo.undoing);
+            }
+        }
+    }
+
+    /// The entry of this id in the region that the frame at `frame` runs, wherever the frame is by now.
+    pub(crate) fn node_named(&self, frame: &Path, id: &str) -> Option<&Node> {
+        let frame = self.frames.get(frame)?;
+        self.program.definition(frame.workflow.as_deref()).regions.get(frame.region)?.nodes.iter().find(|node| node.id == id)
     }
 
     /// The node that `frame` is at, with its number.
@@ -238,10 +307,25 @@ impl Run {
     }
 
     pub(crate) fn close(&mut self, path: &Path) -> Option<Frame> {
-        for set in [&mut self.movable, &mut self.busy, &mut self.timed] {
+        for set in [&mut self.movable, &mut self.busy, &mut self.timed, &mut self.asking] {
             set.remove(path);
         }
-        self.frames.remove(path)
+        let closed = self.frames.remove(path)?;
+        if let FrameState::Undoing(_, undo) = &closed.state {
+            self.hand_back(&undo.undoing);
+        }
+        Some(closed)
+    }
+
+    /// What was about to be undone is not: it is in place, as it was.
+    fn hand_back(&mut self, undoing: &Undoing) {
+        let job = undoing.job.as_ref().map(|(effect, _)| effect);
+        for effect in undoing.queue.iter().chain(job) {
+            self.undo_jobs.remove(effect);
+            if let Some(effect) = self.ledger.effect_mut(effect).filter(|effect| effect.standing == Standing::Undoing) {
+                effect.standing = Standing::Completed;
+            }
+        }
     }
 
     /// Closes the frames of the entry at `path`: the one at that very path, and all beneath it.
@@ -264,6 +348,12 @@ impl Run {
         found
     }
 
+    /// What is left for what undoes the run's effects before it ends.
+    pub(crate) fn undo_remaining_ms(&self, now: Millis) -> Option<u64> {
+        let deadline = self.undo.as_ref()?.deadline?;
+        Some(u64::try_from(deadline.saturating_sub(now)).unwrap_or(0))
+    }
+
     /// Whether nothing new may start at `path`, because the run or a container around it is being stopped.
     pub(crate) fn is_stopped(&self, path: &Path) -> bool {
         self.stopping.is_some() || self.stops.keys().any(|stop| path.is_inside(stop))
@@ -280,23 +370,30 @@ impl Run {
     /// Brings the indices in step with a frame's state.
     pub(crate) fn reindex(&mut self, path: &Path) {
         let Some(frame) = self.frames.get(path) else { return };
+        let mut asking = false;
         let (movable, busy, timed) = match &frame.state {
             FrameState::At(_) | FrameState::Done(_) | FrameState::Broken(..) => (true, false, false),
             FrameState::Script(_, script) => match script.phase {
                 Phase::Exhausted(_) => (true, false, false),
-                Phase::Due { .. } | Phase::InFlight { .. } => (false, true, false),
+                Phase::Due { .. } | Phase::InFlight { .. } | Phase::Resolving(..) => (false, true, false),
+                Phase::Attention(_) => {
+                    asking = true;
+                    (false, false, false)
+                }
             },
             FrameState::Inside(_, container) => (container.is_movable(), false, container.deadline().is_some()),
-            FrameState::Waiting(_, wait) => (false, false, wait.due.is_some()),
+            FrameState::Waiting(_, wait) => (false, false, wait.next().is_some()),
+            FrameState::Undoing(_, undo) => (undo.undoing.job.is_none(), undo.undoing.job.is_some(), false),
         };
         index(&mut self.movable, path, movable);
         index(&mut self.busy, path, busy);
         index(&mut self.timed, path, timed);
+        index(&mut self.asking, path, asking);
     }
 
     /// What is left of the strictest budget; `None` if the run has none.
     pub fn remaining_ms(&self, now: Millis) -> Option<u64> {
-        let wall = self.created.deadline.map(|deadline| u64::try_from(deadline.saturating_sub(now)).unwrap_or(0));
+        let wall = self.deadline.map(|deadline| u64::try_from(deadline.saturating_sub(now)).unwrap_or(0));
         let active = self.created.active_budget_ms.map(|budget| budget.saturating_sub(self.active.used_at(now)));
         wall.into_iter().chain(active).min()
     }

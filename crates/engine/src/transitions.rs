@@ -1,5 +1,8 @@
 //! Every change of state of a run and of its entries, one record each.
 
+mod recovery;
+
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
 use serde::Serialize;
@@ -7,7 +10,7 @@ use serde::Serialize;
 use crate::failure::{Outcome, RunError};
 use crate::journal::{Batch, Event, Millis};
 use crate::key;
-use crate::path::Path;
+use crate::path::{Path, Purpose};
 use crate::record::rfc3339;
 
 /// One change of state.
@@ -40,9 +43,10 @@ pub struct Transition {
 }
 
 /// The transitions that a journal tells of, in order.
-pub fn transitions(journal: &[Batch]) -> Vec<Transition> {
+pub fn transitions(journal: impl IntoIterator<Item: Borrow<Batch>>) -> Vec<Transition> {
     let mut fold = Fold::default();
     for batch in journal {
+        let batch = batch.borrow();
         for event in &batch.events {
             fold.event(event, batch.at);
         }
@@ -57,6 +61,8 @@ struct Fold {
     /// The status of the run (the empty path) and of its entries.
     statuses: BTreeMap<Path, &'static str>,
     keys: BTreeMap<Path, String>,
+    /// How often each entry's effect was undone.
+    generations: BTreeMap<Path, u32>,
     rows: Vec<Transition>,
 }
 
@@ -89,8 +95,17 @@ impl Fold {
 
     fn entry(&mut self, event: &Event, at: Millis) {
         match event {
+            Event::AttemptStarted { path, .. }
+            | Event::AttemptSucceeded { path, .. }
+            | Event::AttemptFailed { path, .. }
+            | Event::AttemptCancelled { path, .. }
+                if path.purpose() != Purpose::Work =>
+            {
+                self.helper_attempt(event, at);
+            }
             Event::ScriptEntered { path, key, .. } => {
-                let key = key.clone().unwrap_or_else(|| key::idempotency(&self.run, path, 0));
+                let generation = self.generations.get(path).copied().unwrap_or(0);
+                let key = key.clone().unwrap_or_else(|| key::idempotency(&self.run, path, generation));
                 self.keys.insert(path.clone(), key);
                 self.to(path, "entered", at);
             }
@@ -116,7 +131,7 @@ impl Fold {
             | Event::ContainerCompleted { path }
             | Event::CallCompleted { path, .. }
             | Event::EventTaken { path, .. } => drop(self.to(path, "completed", at)),
-            _ => {}
+            event => self.recovery(event, at),
         }
     }
 

@@ -7,10 +7,11 @@ use std::path::PathBuf;
 
 use serde_json::{Map, Value, json};
 use viat_engine::failure::{Failure, Outcome, RunError};
-use viat_engine::journal::{Batch, Created, Event};
+use viat_engine::ir::InputDeclaration;
+use viat_engine::journal::{Batch, Created, Ending, Event, ReviewDecision, ReviewRequest, Undo, UndoScript, Undone, Verdict};
 use viat_engine::path::Path;
 use viat_engine::policies::class::Class;
-use viat_engine::policies::retry::{Decision, No, Reason, Yes};
+use viat_engine::policies::retry::{Decision, Matcher, No, Reason, RetryRule, Yes};
 
 fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden")
@@ -50,6 +51,25 @@ fn name(event: &Event) -> &'static str {
         Event::EventTaken { .. } => "event_taken",
         Event::TaskDeferred { .. } => "task_deferred",
         Event::TaskSubmitted { .. } => "task_submitted",
+        Event::AlreadyCompleted { .. } => "already_completed",
+        Event::ReviewRequested { .. } => "review_requested",
+        Event::ReviewReminded { .. } => "review_reminded",
+        Event::ReviewExtended { .. } => "review_extended",
+        Event::ReviewDecided { .. } => "review_decided",
+        Event::ResolveEntered { .. } => "resolve_entered",
+        Event::Resolved { .. } => "resolved",
+        Event::AttentionNeeded { .. } => "attention_needed",
+        Event::Settled { .. } => "settled",
+        Event::CompensationPrepared { .. } => "compensation_prepared",
+        Event::CompensationStarted { .. } => "compensation_started",
+        Event::CompensateEntered { .. } => "compensate_entered",
+        Event::CompensationEntered { .. } => "compensation_entered",
+        Event::EffectIrreversible { .. } => "effect_irreversible",
+        Event::CompensationFailed { .. } => "compensation_failed",
+        Event::CompensationExpired {} => "compensation_expired",
+        Event::CompensateCompleted { .. } => "compensate_completed",
+        Event::Resumed { .. } => "resumed",
+        Event::Migrated { .. } => "migrated",
         Event::CancelRequested { .. } => "cancel_requested",
         Event::DeadlineExceeded { .. } => "deadline_exceeded",
         Event::Succeeded { .. } => "succeeded",
@@ -93,7 +113,7 @@ fn examples() -> Vec<Event> {
     let stopped = Decision::Stop { retry: No, reason: Reason::WouldOverrunDeadline, wait_ms: Some(200), remaining_ms: Some(150) };
     let throttled = Failure { retry_after_ms: Some(3_000), ..Failure::new(Class::Transport, "429") };
     let deadline = RunError::of_run(Outcome::DeadlineExceeded, "deadline_exceeded", "the run's timeout of 60 s is over", Some(error()));
-    vec![
+    let mut events = vec![
         Event::Created(Created { deadline: None, active_budget_ms: Some(1_800_000), ..created.clone() }),
         Event::Created(Created { owner: String::new(), draft: true, ..created.clone() }),
         Event::Created(created),
@@ -133,7 +153,7 @@ fn examples() -> Vec<Event> {
         Event::EventReceived { name: "paid".to_owned(), payload: json!({ "amount": 3 }) },
         Event::EventTaken { path: path.clone(), name: "paid".to_owned() },
         Event::TaskDeferred { path: path.clone(), attempt: 2, workflow: "mail".to_owned(), version: 3, revision: 12, args: json!({}) },
-        Event::TaskSubmitted { path, workflow: "mail".to_owned(), args: json!({}), run: "r2".to_owned() },
+        Event::TaskSubmitted { path: path.clone(), workflow: "mail".to_owned(), args: json!({}), run: "r2".to_owned() },
         Event::CancelRequested { by: Some("ana".to_owned()), reason: Some("wrong order".to_owned()) },
         Event::CancelRequested { by: None, reason: None },
         Event::DeadlineExceeded { message: "the run's timeout of 60 s is over".to_owned() },
@@ -141,6 +161,94 @@ fn examples() -> Vec<Event> {
         Event::Failed { error: error() },
         Event::Failed { error: deadline },
         Event::Cancelled { error: RunError::of_run(Outcome::Cancelled, "cancelled", "the run was cancelled by ana", None) },
+    ];
+    events.extend(reviews(&path));
+    events.extend(unsettled(&path));
+    events.extend(undoing(&path));
+    events
+}
+
+fn reviews(path: &Path) -> Vec<Event> {
+    let (path, ana) = (path.clone(), Some("ana".to_owned()));
+    let field = InputDeclaration { name: "score".to_owned(), schema: json!({ "type": "integer" }), default: Some(json!(3)), required: false };
+    let full = ReviewRequest {
+        id: "0011223344556677".to_owned(),
+        title: "Check the draft".to_owned(),
+        show: json!({ "draft": "text" }),
+        form: vec![field],
+        assignees: vec!["editors".to_owned()],
+        due: Some(1_700_000_060_000),
+        remind: vec![1_700_000_030_000],
+    };
+    let bare = ReviewRequest { show: Value::Null, form: Vec::new(), assignees: Vec::new(), due: None, remind: Vec::new(), ..full.clone() };
+    let decision = |decision, by, comment, data| Event::ReviewDecided { path: path.clone(), decision: ReviewDecision { decision, by, comment, data } };
+    vec![
+        Event::ReviewRequested { path: path.clone(), review: Box::new(full) },
+        Event::ReviewRequested { path: path.clone(), review: Box::new(bare) },
+        Event::ReviewReminded { path: path.clone(), number: 1 },
+        Event::ReviewExtended { path: path.clone(), due: Some(1_700_000_090_000), by: ana.clone(), reason: Some("on leave".to_owned()) },
+        Event::ReviewExtended { path: path.clone(), due: None, by: None, reason: None },
+        decision(Verdict::Approved, ana.clone(), Some("good".to_owned()), json!({ "score": 5 })),
+        decision(Verdict::Rejected, ana.clone(), None, Value::Null),
+        decision(Verdict::ChangesRequested, ana, None, Value::Null),
+        decision(Verdict::Expired, None, None, Value::Null),
+    ]
+}
+
+fn unsettled(path: &Path) -> Vec<Event> {
+    let (path, ana) = (path.clone(), Some("ana".to_owned()));
+    vec![
+        Event::AlreadyCompleted { path: path.clone() },
+        Event::ResolveEntered { path: path.clone(), attempt: 2, args: json!({ "key": "r1" }), at: 1_700_000_000_500 },
+        Event::Resolved { path: path.clone(), attempt: 2, output: Some(json!({ "payment": "p1" })) },
+        Event::Resolved { path: path.clone(), attempt: 2, output: Some(Value::Null) },
+        Event::Resolved { path: path.clone(), attempt: 2, output: None },
+        Event::AttentionNeeded { path: path.clone(), error: error() },
+        Event::Settled { path: path.clone(), output: Some(Value::Null), by: ana.clone(), reason: Some("asked the bank".to_owned()) },
+        Event::Settled { path: path.clone(), output: None, by: None, reason: None },
+        Event::Resumed { by: None, reason: None, from: None, accept_repeat: None, deadline: None },
+        Event::Resumed {
+            by: ana.clone(),
+            reason: Some("fixed".to_owned()),
+            from: Some(path),
+            accept_repeat: Some("it may be sent twice".to_owned()),
+            deadline: Some(1_700_000_060_000),
+        },
+        Event::Migrated { version: 8, revision: 13, reason: "bug fixed".to_owned(), by: ana },
+        Event::Migrated { version: 8, revision: 13, reason: "bug fixed".to_owned(), by: None },
+    ]
+}
+
+fn undoing(path: &Path) -> Vec<Event> {
+    let path = path.clone();
+    let rule = RetryRule { matches: Matcher::Retryable, times: 3, initial_ms: 100, factor: 2.0, max_ms: 1_000, jitter: true };
+    let full = UndoScript { script: "release".to_owned(), args: json!({ "id": 3 }), retry: vec![rule], timeout_ms: Some(5_000), idempotent: true };
+    let bare = UndoScript { retry: Vec::new(), timeout_ms: None, idempotent: false, ..full.clone() };
+    let prepared = |undo| Event::CompensationPrepared { path: path.clone(), undo };
+    let started = |outcome, deadline, by: Option<&str>| Event::CompensationStarted {
+        outcome,
+        error: error(),
+        deadline,
+        by: by.map(str::to_owned),
+        reason: by.map(|_| "asked to".to_owned()),
+    };
+    vec![
+        prepared(Undo::Script(full)),
+        prepared(Undo::Script(bare)),
+        prepared(Undo::Irreversible("the e-mail has been sent".to_owned())),
+        prepared(Undo::Unusable("no key".to_owned())),
+        started(Ending::Failed, Some(1_700_000_300_000), None),
+        started(Ending::Cancelled, None, Some("ana")),
+        Event::CompensateEntered { path: path.clone(), targets: vec![("reserve".to_owned(), path.clone())], effects: vec![path.clone()] },
+        Event::CompensationEntered { path: path.clone() },
+        Event::EffectIrreversible { path: path.clone() },
+        Event::CompensationFailed { path: path.clone(), failure: Failure::orchestration("no key") },
+        Event::CompensationExpired {},
+        Event::CompensateCompleted {
+            path: path.clone(),
+            outcomes: vec![("reserve".to_owned(), Undone::Compensated), ("mail".to_owned(), Undone::Irreversible)],
+        },
+        Event::CompensateCompleted { path, outcomes: vec![("a".to_owned(), Undone::Skip), ("b".to_owned(), Undone::CompensationFailed)] },
     ]
 }
 

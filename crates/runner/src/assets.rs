@@ -1,9 +1,10 @@
 //! What scripts and workflows are stored as, and how a run's program is put together from what it pins.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use viat_engine::ir::{Compensate, Node};
 use viat_engine::{Definition, Op, Program};
 use viat_store::{Asset, AssetName, At, Store, StoreError};
 
@@ -172,12 +173,26 @@ pub fn program(store: &dyn Store, name: &str, pins: Pins) -> Result<Program, Ass
 /// The scripts that a program can run, sorted.
 pub fn scripts_of(program: &Program) -> Vec<String> {
     let definitions = std::iter::once(&program.main).chain(program.called.values());
-    let nodes = definitions.flat_map(|definition| definition.regions.iter()).flat_map(|region| region.nodes.iter());
-    let names = nodes.filter_map(|node| match &node.op {
-        Op::Script(script) => Some(script.name.clone()),
+    let names: BTreeSet<&str> = definitions.flat_map(|definition| scripts_in(definition)).collect();
+    names.into_iter().map(str::to_owned).collect()
+}
+
+/// The scripts that a definition names: of its entries, and those that resolve and undo them.
+pub fn scripts_in(definition: &Definition) -> BTreeSet<&str> {
+    definition.regions.iter().flat_map(|region| region.nodes.iter()).flat_map(scripts_at).collect()
+}
+
+fn scripts_at(node: &Node) -> impl Iterator<Item = &str> {
+    let own = match &node.op {
+        Op::Script(script) => Some(script.name.as_str()),
         _ => None,
-    });
-    names.collect::<std::collections::BTreeSet<_>>().into_iter().collect()
+    };
+    let resolve = node.policy.resolve.as_ref().map(|resolve| resolve.script.as_str());
+    let undo = match node.policy.compensate.as_deref() {
+        Some(Compensate::Script { script, .. }) => Some(script.as_str()),
+        Some(Compensate::Irreversible(_)) | None => None,
+    };
+    [own, resolve, undo].into_iter().flatten()
 }
 
 fn calls(definition: &Definition) -> Vec<(String, String, Option<u64>)> {
@@ -197,4 +212,29 @@ fn read<T: for<'de> Deserialize<'de>>(store: &dyn Store, kind: &str, name: &str,
     let asset = store.asset(&AssetName::new(kind, name), at)?.ok_or_else(|| AssetError::Missing(wanted()))?;
     let body = serde_json::from_slice(&asset.body).map_err(|error| AssetError::Unreadable(format!("{} cannot be read: {error}", wanted())))?;
     Ok((asset, body))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_scripts_that_resolve_and_undo_are_named_too() {
+        let script = |name: &str, policy: serde_json::Value| {
+            let literal = serde_json::json!({"literal": {}});
+            serde_json::json!({"id": name, "op": {"script": {"name": name, "args": literal}}, "policy": policy})
+        };
+        let helper = |name: &str| serde_json::json!({"script": name, "args": {"literal": {}}});
+        let nodes = [
+            script("pay", serde_json::json!({"resolve": helper("find"), "compensate": {"script": helper("refund")}})),
+            script("mail", serde_json::json!({"compensate": {"irreversible": "sent"}})),
+            script("pay", serde_json::json!({})),
+        ];
+        let definition = serde_json::json!({
+            "ir": 1, "dialect": "native", "outputs": {"literal": {}}, "regions": [{"nodes": []}, {"nodes": nodes}], "root": 0,
+        });
+        let definition: Definition = serde_json::from_value(definition).expect("a definition");
+        let program = Program { main: Arc::new(definition), called: BTreeMap::new() };
+        assert_eq!(scripts_of(&program), ["find", "mail", "pay", "refund"]);
+    }
 }

@@ -18,6 +18,8 @@ pub struct Case {
     pub title: String,
     /// What runs.
     pub program: Arc<Program>,
+    /// What it can be migrated to.
+    pub next: Option<Arc<Program>>,
     /// What the run is given.
     pub inputs: serde_json::Map<String, Value>,
     /// What the world does.
@@ -55,6 +57,7 @@ impl Case {
         }
         let names: Vec<String> = sections.iter().filter_map(|(name, _)| name.strip_prefix("workflow ").map(str::to_owned)).collect();
         let mut main = None;
+        let mut next = None;
         let mut called = BTreeMap::new();
         let mut story = String::new();
         let mut trace = None;
@@ -64,22 +67,25 @@ impl Case {
                 ("workflow", other) => {
                     called.insert(other.to_owned(), Arc::new(lower(other, body, &names)?));
                 }
+                ("version", "2") => next = Some(lower("version-2.yaml", body, &names)?),
                 ("story", "") => story.clone_from(body),
                 ("trace", "") => trace = Some(body.clone()),
-                _ => return Err(format!("there is no section {name:?}; there are workflow, workflow NAME, story and trace")),
+                _ => return Err(format!("there is no section {name:?}; there are workflow, workflow NAME, version 2, story and trace")),
             }
         }
         let main: Definition = main.ok_or("the section `workflow` is missing")?;
         let story = Story::parse(&story)?;
         let inputs = check_inputs(&main, &story.inputs).map_err(|problems| format!("inputs: {problems:?}"))?;
+        let next = next.map(|main| Arc::new(Program { main: Arc::new(main), called: called.clone() }));
         let program = Arc::new(Program { main: Arc::new(main), called });
-        Ok(Case { title, program, inputs, story, trace: trace.ok_or("the section `trace` is missing")? })
+        Ok(Case { title, program, next, inputs, story, trace: trace.ok_or("the section `trace` is missing")? })
     }
 
     /// The case's world, before anything happens in it.
     pub fn world<'a>(&'a self, evaluator: &'a dyn Evaluate) -> World<'a> {
         World::new(Setup {
             program: Arc::clone(&self.program),
+            next: self.next.clone(),
             inputs: self.inputs.clone(),
             timeout_ms: self.story.timeout_ms,
             active_budget_ms: self.story.active_budget_ms,

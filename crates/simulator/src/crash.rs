@@ -10,7 +10,7 @@ use viat_engine::journal::{Batch, Event};
 use viat_engine::path::Path;
 use viat_engine::policies::interrupt;
 use viat_engine::policies::retry::Reason;
-use viat_engine::{Op, Program, Run};
+use viat_engine::{Op, Program};
 
 use crate::case::Case;
 use crate::setup::Crash;
@@ -47,7 +47,7 @@ pub fn everywhere(case: &Case, evaluator: &dyn Evaluate, down_ms: i64) -> Result
 pub fn sound(world: &World<'_>, program: &Arc<Program>) -> Result<(), String> {
     nothing_done_runs_again(&world.journal)?;
     interruptions_follow_the_policy(&world.journal, program)?;
-    let loaded = Run::load(Arc::clone(program), &world.journal)?;
+    let loaded = world.loaded()?;
     if loaded != world.run {
         return Err("the run that the journal tells of is not the run in memory".to_owned());
     }

@@ -22,6 +22,8 @@ pub trait Scripts {
 pub struct Setup<'a> {
     /// What runs.
     pub program: Arc<Program>,
+    /// What the run can be migrated to: version 2.
+    pub next: Option<Arc<Program>>,
     /// What the run is given.
     pub inputs: Map<String, Value>,
     /// The budget that the caller passes.

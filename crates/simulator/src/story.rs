@@ -11,6 +11,9 @@
 //! at 500 cancel
 //! at 900 event paid {"amount": 3}
 //! at 900 crash for 5000                         the engine dies; another one takes over 5 s later
+//! at 950 decide check approved {"score": 5}     who is asked in entry `check` decides
+//! at 950 settle pay {"id": 1}                   somebody says that it took effect; `not_done`: that it did not
+//! at 950 compensate, resume [from pay], migrate
 //! at 950 late fetch                             the last ended attempt of entry `fetch` reports once more
 //! ```
 
@@ -18,7 +21,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 use viat_engine::failure::Failure;
-use viat_engine::journal::Millis;
+use viat_engine::journal::{Millis, Verdict};
 use viat_engine::policies::class::Class;
 
 /// How long an attempt takes unless the story says otherwise.
@@ -76,6 +79,18 @@ pub enum Deed {
     Crash(Millis),
     /// Reports the last ended attempt of the entry at this path once more.
     Late(String),
+    /// Decides the open review of the entry at this path.
+    Decide(String, Verdict, Value),
+    /// Moves that review's expiry to this long from now.
+    Extend(String, Millis),
+    /// Says what came of an attempt: the output, if it took effect.
+    Settle(String, Option<Value>),
+    /// Asks for the effects to be undone.
+    Compensate,
+    /// Lets the failed run go on: from which entry, and whether effects may be repeated.
+    Resume(Option<String>, bool),
+    /// Moves the run to version 2.
+    Migrate,
 }
 
 impl Story {
@@ -119,6 +134,9 @@ impl Story {
 }
 
 fn deed_of(text: &str) -> Result<Deed, String> {
+    if let Some(deed) = recovery_deed(text)? {
+        return Ok(deed);
+    }
     let mut words = text.splitn(3, ' ');
     match (words.next(), words.next(), words.next()) {
         (Some("cancel"), None, None) => Ok(Deed::Cancel),
@@ -126,8 +144,37 @@ fn deed_of(text: &str) -> Result<Deed, String> {
         (Some("crash"), Some("for"), Some(down)) => Ok(Deed::Crash(down.parse().map_err(|_| "not a number of milliseconds")?)),
         (Some("late"), Some(path), None) => Ok(Deed::Late(path.to_owned())),
         (Some("event"), Some(name), payload) => Ok(Deed::Event(name.to_owned(), payload.map_or(Ok(Value::Null), json)?)),
-        _ => Err("what can happen: cancel, event NAME [JSON], crash [for MS], late PATH".to_owned()),
+        _ => Err("what can happen: cancel, event NAME [JSON], crash [for MS], late PATH, decide PATH VERDICT [JSON], extend PATH MS, \
+            settle STEP JSON|not_done, compensate, resume [from STEP] [accepting], migrate"
+            .to_owned()),
     }
+}
+
+fn recovery_deed(text: &str) -> Result<Option<Deed>, String> {
+    let (verb, rest) = text.split_once(' ').unwrap_or((text, ""));
+    let (first, last) = rest.split_once(' ').unwrap_or((rest, ""));
+    Ok(Some(match verb {
+        "decide" => {
+            let (word, data) = last.split_once(' ').unwrap_or((last, "null"));
+            let verdict = Verdict::ALL.into_iter().find(|verdict| verdict.name() == word).ok_or_else(|| format!("there is no decision {word}"))?;
+            Deed::Decide(first.to_owned(), verdict, json(data)?)
+        }
+        "extend" => Deed::Extend(first.to_owned(), last.parse().map_err(|_| "not a number of milliseconds")?),
+        "settle" if last == "not_done" => Deed::Settle(first.to_owned(), None),
+        "settle" => Deed::Settle(first.to_owned(), Some(json(last)?)),
+        "compensate" => Deed::Compensate,
+        "resume" => {
+            let words: Vec<&str> = rest.split_whitespace().collect();
+            match words.as_slice() {
+                [] => Deed::Resume(None, false),
+                ["from", step] => Deed::Resume(Some((*step).to_owned()), false),
+                ["from", step, "accepting"] => Deed::Resume(Some((*step).to_owned()), true),
+                _ => return Err("resume [from STEP] [accepting]".to_owned()),
+            }
+        }
+        "migrate" => Deed::Migrate,
+        _ => return Ok(None),
+    }))
 }
 
 fn outcome(text: &str) -> Result<Outcome, String> {

@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 use viat_engine::failure::{Failure, Outcome, RunError};
-use viat_engine::journal::{Event, Millis};
+use viat_engine::journal::{Event, Millis, Undo};
+use viat_engine::path::Path;
 use viat_engine::policies::class::Class;
 use viat_engine::policies::retry::{Decision, Reason};
 
@@ -94,6 +95,51 @@ fn line(event: &Event) -> Option<String> {
         Event::Succeeded { outputs } => format!("succeeded {outputs}"),
         Event::Failed { error } => format!("failed {}", causes(error)),
         Event::Cancelled { .. } => "cancelled".to_owned(),
+        event => return recovery(event),
+    })
+}
+
+fn recovery(event: &Event) -> Option<String> {
+    Some(match event {
+        Event::AlreadyCompleted { path } => format!("{path} already completed"),
+        Event::ReviewRequested { path, review } => {
+            let due = review.due.map(|due| format!(" until {due}")).unwrap_or_default();
+            format!("{path} asks {:?}{due}", review.title)
+        }
+        Event::ReviewReminded { path, number } => format!("{path} reminder {number}"),
+        Event::ReviewExtended { path, due, .. } => format!("{path} extended to {due:?}"),
+        Event::ReviewDecided { path, decision } if decision.data.is_null() => format!("{path} {}", decision.decision.name()),
+        Event::ReviewDecided { path, decision } => format!("{path} {} {}", decision.decision.name(), decision.data),
+        Event::ResolveEntered { path, attempt, args, at } => format!("{path} #{attempt} to be resolved at {at} with {args}"),
+        Event::Resolved { path, attempt, output: Some(output) } => format!("{path} #{attempt} took effect: {output}"),
+        Event::Resolved { path, attempt, output: None } => format!("{path} #{attempt} did not take effect"),
+        Event::AttentionNeeded { path, error } => format!("{path} needs attention: {}", causes(error)),
+        Event::Settled { path, output: Some(output), .. } => format!("{path} settled: {output}"),
+        Event::Settled { path, output: None, .. } => format!("{path} settled: not done"),
+        Event::CompensationPrepared { path, undo } => match undo {
+            Undo::Script(undo) => format!("{path} can be undone by {} {}", undo.script, undo.args),
+            Undo::Irreversible(why) => format!("{path} cannot be undone: {why}"),
+            Undo::Unusable(why) => format!("{path} cannot be undone: {why}"),
+        },
+        Event::CompensationStarted { error, deadline, .. } => format!("compensates after {}, until {}", error.code, deadline.unwrap_or_default()),
+        Event::CompensateEntered { path, effects, .. } => {
+            let effects: Vec<&str> = effects.iter().map(Path::as_str).collect();
+            format!("{path} undoes [{}]", effects.join(", "))
+        }
+        Event::CompensationEntered { path } => format!("{path} to be undone"),
+        Event::EffectIrreversible { path } => format!("{path} irreversible"),
+        Event::CompensationFailed { path, failure } => format!("{path} not undone: {} ({})", failed(failure), failure.message),
+        Event::CompensationExpired {} => "the time for compensation is over".to_owned(),
+        Event::CompensateCompleted { path, outcomes } => {
+            let outcomes: Vec<String> = outcomes.iter().map(|(id, undone)| format!("{id} {}", undone.name())).collect();
+            format!("{path} through: {}", outcomes.join(", "))
+        }
+        Event::Resumed { from, deadline, .. } => {
+            let from = from.as_ref().map(|from| format!(" from {from}")).unwrap_or_default();
+            format!("resumed{from}{}", deadline.map(|deadline| format!(", deadline {deadline}")).unwrap_or_default())
+        }
+        Event::Migrated { version, .. } => format!("migrated to version {version}"),
+        _ => return None,
     })
 }
 

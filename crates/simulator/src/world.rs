@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use viat_engine::failure::Failure;
-use viat_engine::journal::{Batch, Created, Event, Millis};
+use viat_engine::journal::{Batch, Created, Event, Millis, ReviewDecision};
 use viat_engine::path::Path;
 use viat_engine::policies::class::Class;
 use viat_engine::run::DeferredTask;
@@ -103,7 +103,7 @@ impl<'a> World<'a> {
                 let adopted = self.die(due.down_ms)?;
                 self.handle(adopted)?;
                 // What people do reaches the next engine; everything else died with this one.
-                next = match next.filter(|input| matches!(input, Input::Cancel { .. } | Input::Event { .. })) {
+                next = match next.filter(|input| matches!(input, Input::Cancel { .. } | Input::Event { .. }) || input.may_be_refused()) {
                     None => self.next_input()?,
                     deed => deed,
                 };
@@ -126,7 +126,7 @@ impl<'a> World<'a> {
         self.crashes += 1;
         self.in_flight.clear();
         self.queued.clear();
-        let loaded = Run::load(Arc::clone(&self.setup.program), &self.journal)?;
+        let loaded = self.loaded()?;
         if loaded != self.run {
             return Err("the run that the journal tells of is not the run that the dead engine had in memory".to_owned());
         }
@@ -134,13 +134,35 @@ impl<'a> World<'a> {
         Ok(Input::Adopted { owner: "another engine".to_owned() })
     }
 
+    /// The run that the journal tells of.
+    ///
+    /// # Errors
+    /// The journal cannot be read.
+    pub fn loaded(&self) -> Result<Run, String> {
+        let next = |_, _| self.setup.next.clone().ok_or_else(|| "there is no version 2".to_owned());
+        Run::load(Arc::clone(&self.setup.program), &self.journal, &next)
+    }
+
     fn handle(&mut self, input: Input) -> Result<(), String> {
         let named = if let Input::Finished { path, .. } = &input { Some(path.clone()) } else { None };
+        // As the driver does it: what is due comes before what a person asks.
+        if input.may_be_refused() && !self.run.status.is_terminal() {
+            self.handle(Input::Tick)?;
+        }
+        let before = self.run.clone();
         let mut events = match decide(&mut self.run, input, self.now, self.setup.evaluator) {
             Ok(events) => events,
             Err(rejection) => {
                 let what = named.map_or_else(|| "an input".to_owned(), |path| format!("a report of {path}"));
-                self.note(format!("{what} is refused: {}", if rejection == Rejection::Stale { "stale" } else { "the run has ended" }));
+                let why = match rejection {
+                    Rejection::Stale => "stale".to_owned(),
+                    Rejection::Terminal => "the run has ended".to_owned(),
+                    Rejection::Refused(why) => why,
+                };
+                self.note(format!("{what} is refused: {why}"));
+                if self.run != before {
+                    return Err("a refused input changed the run".to_owned());
+                }
                 return Ok(());
             }
         };
@@ -262,6 +284,18 @@ impl<'a> World<'a> {
             Deed::Cancel => Input::Cancel { by: Some("ana".to_owned()), reason: None },
             Deed::Event(name, payload) => Input::Event { name, payload },
             Deed::Crash(down_ms) => self.die(down_ms)?,
+            Deed::Decide(path, decision, data) => {
+                let decision = ReviewDecision { decision, by: Some("ana".to_owned()), comment: None, data };
+                Input::Decide { review: self.review(&path), decision }
+            }
+            Deed::Extend(path, ms) => Input::Extend { review: self.review(&path), due: Some(self.now + ms), by: None, reason: None },
+            Deed::Settle(step, output) => Input::Settle { step, output, by: None, reason: None },
+            Deed::Compensate => Input::Compensate { by: None, reason: None },
+            Deed::Resume(from, accepting) => Input::Resume { by: None, reason: None, from, accept_repeat: accepting.then(|| "as the story has it".to_owned()) },
+            Deed::Migrate => {
+                let program = self.setup.next.clone().ok_or("there is no section `version 2`")?;
+                Input::Migrate { version: 2, revision: 2, program, reason: "as the story has it".to_owned(), by: None }
+            }
             Deed::Late(path) => {
                 let path = Path::from(path.as_str());
                 let id = self.landed.iter().rev().find(|(landed, _)| *landed == path).map(|(_, id)| id.clone());
@@ -269,6 +303,16 @@ impl<'a> World<'a> {
                 Input::Finished { path, id, report: Report::Returned(Value::String("late".to_owned())) }
             }
         }))
+    }
+
+    /// The newest review that the entry at `path` asked for.
+    fn review(&self, path: &str) -> String {
+        let asked = self.journal.iter().rev().flat_map(|batch| batch.events.iter().rev());
+        let id = asked.into_iter().find_map(|event| match event {
+            Event::ReviewRequested { path: at, review } if at.as_str() == path => Some(review.id.clone()),
+            _ => None,
+        });
+        id.unwrap_or_else(|| format!("of {path}"))
     }
 
     fn lands(&mut self, id: String, flight: Flight) -> Input {

@@ -4,7 +4,7 @@ use std::sync::mpsc;
 
 use viat_engine::journal::Millis;
 
-use crate::{Asset, AssetInfo, AssetName, At, EncodedBatch, Hash, OwnerId, Receipt, RunFilter, RunId, RunRow, StoreError, Unit};
+use crate::{Asset, AssetInfo, AssetName, At, EncodedBatch, Hash, OwnerId, Receipt, ReviewFilter, ReviewRow, RunFilter, RunId, RunRow, StoreError, Unit};
 
 /// Called once, when a unit is durable or refused, on the store's own thread: be brief, hand the news on.
 pub type Done = Box<dyn FnOnce(Result<Receipt, StoreError>) + Send>;
@@ -71,6 +71,12 @@ pub trait Store: Send + Sync {
 
     /// The earliest wake-up time of `owner`'s unfinished runs.
     fn next_wake(&self, owner: &OwnerId) -> Result<Option<Millis>, StoreError>;
+
+    /// A review's row.
+    fn review(&self, id: &str) -> Result<Option<ReviewRow>, StoreError>;
+
+    /// Reviews, newest first.
+    fn reviews(&self, filter: &ReviewFilter) -> Result<Vec<ReviewRow>, StoreError>;
 
     /// One version of an asset, with its body.
     fn asset(&self, name: &AssetName, at: At) -> Result<Option<Asset>, StoreError>;

@@ -57,6 +57,54 @@ impl Default for RunFilter {
     }
 }
 
+/// A review as lists show it: a question that a run has put to people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReviewRow {
+    /// Its id.
+    pub id: String,
+    /// The run that asks.
+    pub run: RunId,
+    /// The entry that asks.
+    pub path: String,
+    /// The question, in one line.
+    pub title: String,
+    /// Who is asked; empty: anyone.
+    pub assignees: Vec<String>,
+    /// How it stands, in the words of the public interface.
+    pub status: String,
+    /// When it was asked.
+    pub created_at: Millis,
+    /// When it expires.
+    pub due: Option<Millis>,
+    /// When it was over.
+    pub decided_at: Option<Millis>,
+    /// Who decided.
+    pub by: Option<String>,
+    /// What they said.
+    pub comment: Option<String>,
+}
+
+/// Which reviews to list. The default is the newest 100 of all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReviewFilter {
+    /// Only those with this status.
+    pub status: Option<String>,
+    /// Only those of this run.
+    pub run: Option<RunId>,
+    /// Only those that name this assignee.
+    pub assignee: Option<String>,
+    /// Only those older than this one: the cursor of the next page.
+    pub before: Option<String>,
+    /// At most so many.
+    pub limit: usize,
+}
+
+impl Default for ReviewFilter {
+    fn default() -> Self {
+        Self { status: None, run: None, assignee: None, before: None, limit: 100 }
+    }
+}
+
 /// Which version of an asset is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum At {

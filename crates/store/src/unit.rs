@@ -1,32 +1,21 @@
 //! The one kind of write: an atomic unit of operations, and what comes back.
 
-use viat_engine::journal::{Batch, Millis};
+use std::sync::Arc;
 
-use crate::{AssetName, Hash, OwnerId, RunId, RunRow, StoreError, Summary};
+use viat_engine::journal::Millis;
+
+use crate::{AssetName, Hash, OwnerId, ReviewRow, RunId, RunRow, StoreError, Summary};
 
 /// The most bytes that one unit may carry.
-pub(crate) const MAX_UNIT_BYTES: usize = 128 << 20;
+pub(crate) const MAX_UNIT_BYTES: usize = 256 << 20;
 
-/// A batch of events, serialised by the thread that made it.
+/// A batch of events, serialised by the thread that made it: by [`crate::big::encode`], to be read by [`crate::big::decode`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EncodedBatch {
     /// The serialised batch; the store does not look into it.
     pub body: Vec<u8>,
     /// How many events it holds.
     pub events: u32,
-}
-
-impl EncodedBatch {
-    /// Serialises a batch.
-    pub fn encode(batch: &Batch) -> Result<Self, serde_json::Error> {
-        let events = u32::try_from(batch.events.len()).unwrap_or(u32::MAX);
-        Ok(Self { body: serde_json::to_vec(batch)?, events })
-    }
-
-    /// Reads it back.
-    pub fn decode(&self) -> Result<Batch, serde_json::Error> {
-        serde_json::from_slice(&self.body)
-    }
 }
 
 /// Operations that become durable together or not at all, if the preconditions hold at that moment.
@@ -126,12 +115,16 @@ pub enum Op {
         /// The key.
         key: String,
     },
+    /// Keeps how a review stands: new, or in place of what was known of it. It stays where it was in the order of reviews.
+    ///
+    /// Whoever writes it does so in the unit that appends to its run, whose fence then holds for both.
+    PutReview(ReviewRow),
     /// Keeps bytes under their hash; idempotent. The caller vouches for the hash, reading checks it.
     PutBlob {
         /// BLAKE3 of the bytes.
         hash: Hash,
-        /// The bytes.
-        bytes: Vec<u8>,
+        /// The bytes; shared, because a unit is kept to be tried again.
+        bytes: Arc<[u8]>,
     },
     /// A new immutable version of an asset, at a new catalogue revision.
     PutAsset {
@@ -243,6 +236,10 @@ impl Op {
             Op::CreateRun { first, .. } => first.body.len(),
             Op::Append { batch, .. } => batch.body.len(),
             Op::ClaimKey { value, .. } => value.len(),
+            Op::PutReview(row) => {
+                let comment = row.comment.as_ref().map_or(0, String::len);
+                row.title.len() + row.path.len() + comment + row.assignees.iter().map(|each| each.len() + 4).sum::<usize>()
+            }
             Op::PutBlob { bytes, .. } => bytes.len(),
             Op::PutAsset { body, refs, .. } => body.len() + refs.len() * 64,
             Op::SetRefs { to, .. } => to.len() * 64,

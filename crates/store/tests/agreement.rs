@@ -1,6 +1,9 @@
 //! Random units on both backends: every answer and everything that can be read must be the same.
 
-use viat_store::{AssetName, At, EncodedBatch, Hash, MemoryStore, Op, OwnerId, Precondition, RunFilter, RunId, RunRow, SqliteStore, Store, Summary, Unit};
+use viat_store::{
+    AssetName, At, EncodedBatch, Hash, MemoryStore, Op, OwnerId, Precondition, ReviewFilter, ReviewRow, RunFilter, RunId, RunRow, SqliteStore, Store, Summary,
+    Unit,
+};
 
 /// A small generator (xorshift), so that a seed in a failure's message is all it takes to see it again.
 struct Dice(u64);
@@ -76,7 +79,7 @@ impl Dice {
     }
 
     fn op(&mut self, stores: &dyn Store) -> Op {
-        match self.roll(14) {
+        match self.roll(15) {
             0 => Op::CreateRun { row: self.row(), first: self.batch() },
             1..=4 => {
                 let run = self.run();
@@ -101,11 +104,27 @@ impl Dice {
             }
             9 => {
                 let bytes = vec![self.roll(4) as u8];
-                Op::PutBlob { hash: Hash::of(&bytes), bytes }
+                Op::PutBlob { hash: Hash::of(&bytes), bytes: bytes.into() }
             }
             10 | 11 => {
                 let body = self.body();
                 Op::PutAsset { name: self.asset(), hash: Hash::of(&body), body, refs: self.assets(), at: self.roll(99) as i64 }
+            }
+            13 => {
+                let (by, due) = (self.roll(9).to_string(), self.roll(99) as i64);
+                Op::PutReview(ReviewRow {
+                    id: format!("v{}", self.roll(4)),
+                    run: self.run(),
+                    path: "a".to_owned(),
+                    title: "t".to_owned(),
+                    assignees: (0..self.roll(3)).map(|number| format!("n{number}")).collect(),
+                    status: ["pending_review", "approved"][self.roll(2) as usize].to_owned(),
+                    created_at: 1,
+                    due: self.maybe(due),
+                    decided_at: None,
+                    by: self.maybe(by),
+                    comment: None,
+                })
             }
             12 => Op::DeleteAsset { name: self.asset(), at: self.roll(99) as i64 },
             _ => Op::SetRefs { from: self.asset(), version: self.roll(5), to: self.assets() },
@@ -141,6 +160,10 @@ fn everything(store: &dyn Store) -> String {
             let ats = [At::Latest, At::Version(2), At::Revision(10), At::Revision(25)].map(|at| store.asset(&name, at));
             told.push(format!("{name}: {ats:?} {:?} {:?}", store.asset_versions(&name), store.referrers(&name)));
         }
+    }
+    let some = |text: &str| Some(text.to_owned());
+    for filter in [ReviewFilter::default(), ReviewFilter { status: some("approved"), assignee: some("n1"), before: some("v1"), ..ReviewFilter::default() }] {
+        told.push(format!("{filter:?}: {:?}", store.reviews(&filter)));
     }
     told.push(format!("{:?} {:?} {:?}", store.revision(), store.assets(None, None), store.assets(Some("script"), Some(12))));
     told.push(format!("{:?}", ["k0", "k1", "k2"].map(|key| store.key("s", key))));

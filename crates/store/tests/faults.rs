@@ -9,6 +9,8 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
+use viat_engine::journal::{Batch, Event};
+use viat_store::big::{self, Kept};
 use viat_store::{EncodedBatch, Hash, Op, Options, OwnerId, RunId, RunRow, SqliteStore, Store, StoreError, Summary};
 
 fn create(id: &str) -> Op {
@@ -72,7 +74,7 @@ fn a_full_disk_refuses_whole_units_and_recovers() {
     store.commit_blocking(create("r").into()).expect("created");
     let mut accepted = 1;
     let refusal = loop {
-        let unit = vec![append("r", accepted, 20_000), Op::PutBlob { hash: Hash::of(&[accepted as u8]), bytes: vec![accepted as u8] }];
+        let unit = vec![append("r", accepted, 20_000), Op::PutBlob { hash: Hash::of(&[accepted as u8]), bytes: Arc::from([accepted as u8]) }];
         match store.commit_blocking(unit.into()) {
             Ok(_) => accepted += 1,
             Err(error) => break error,
@@ -96,6 +98,28 @@ fn a_full_disk_refuses_whole_units_and_recovers() {
     drop(store);
     let store = SqliteStore::open(&home).expect("opens again");
     assert_eq!(store.journal(&RunId::from("r"), 0).expect("readable").len() as u64, accepted + 1);
+}
+
+#[test]
+fn a_full_disk_keeps_nothing_of_a_big_value() {
+    let Some(disk) = Mount::tmpfs("size=2m") else { return };
+    let store = SqliteStore::open(disk.0.path().join("home")).expect("opens");
+    store.commit_blocking(create("r").into()).expect("created");
+    let ballast = disk.0.path().join("ballast");
+    fs::write(&ballast, vec![0; 1_000_000]).expect("space");
+    let events = vec![Event::Completed { path: "a".into(), output: "x".repeat(900_000).into() }, Event::Adopted { owner: "o".repeat(100_000) }];
+    let (batch, mut unit) = big::encode(&Batch { at: 1, events }, &mut Kept::default()).expect("encodes");
+    let hashes: Vec<Hash> = unit.iter().filter_map(|op| if let Op::PutBlob { hash, .. } = op { Some(*hash) } else { None }).collect();
+    assert_eq!(hashes.len(), 2);
+    unit.push(Op::Append { run: RunId::from("r"), expected: 1, batch, summary: None, fence: OwnerId::from("o") });
+    for _ in 0..3 {
+        assert!(matches!(store.commit_blocking(unit.clone().into()), Err(StoreError::DiskFull { .. })));
+        assert!(hashes.iter().all(|hash| store.blob(hash) == Ok(None)), "half a unit");
+        assert_eq!(store.journal(&RunId::from("r"), 0).expect("readable").len(), 1);
+    }
+    fs::remove_file(&ballast).expect("removed");
+    store.commit_blocking(unit.into()).expect("works again");
+    assert!(hashes.iter().all(|hash| matches!(store.blob(hash), Ok(Some(_)))));
 }
 
 #[test]
@@ -192,7 +216,18 @@ fn with_pragma(pragma: &str) -> StoreError {
 
 #[test]
 fn a_newer_format_is_refused() {
-    assert_eq!(with_pragma("PRAGMA user_version = 99"), StoreError::NewerFormat { found: 99, known: 1 });
+    assert_eq!(with_pragma("PRAGMA user_version = 99"), StoreError::NewerFormat { found: 99, known: 2 });
+}
+
+#[test]
+fn a_home_from_before_reviews_is_brought_up() {
+    let dir = tempfile::tempdir().expect("a directory");
+    drop(SqliteStore::open(dir.path()).expect("opens"));
+    let conn = rusqlite::Connection::open(dir.path().join("viat.db")).expect("opens");
+    conn.execute_batch("DROP TABLE reviews; PRAGMA user_version = 1").expect("made old");
+    drop(conn);
+    let store = SqliteStore::open(dir.path()).expect("opens");
+    assert_eq!(store.reviews(&viat_store::ReviewFilter::default()), Ok(Vec::new()));
 }
 
 #[test]

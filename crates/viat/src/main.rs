@@ -1,7 +1,9 @@
 //! The `viat` binary: command line, and the guardian that every worker process lives under.
 
 mod api;
+mod ask;
 mod cli;
+mod links;
 mod socket;
 mod start;
 mod wiring;

@@ -8,6 +8,7 @@ use viat_engine::template::{MAX_DEPTH, is_too_deep};
 use viat_runner::assets::{self, AssetError, Pins, WORKFLOW};
 use viat_runner::clock::wall_now;
 use viat_runner::driver::{NewRun, creation};
+use viat_store::big::Kept;
 use viat_store::{At, RunId, Store, Unit};
 
 use crate::cli::error::CliError;
@@ -79,8 +80,8 @@ pub fn queue(store: &dyn Store, new: NewRun) -> Result<RunId, CliError> {
         owner: String::new(),
         draft: new.draft,
     };
-    let op = creation(&new.id, created, now).map_err(|error| CliError::usage(error.to_string()))?;
-    store.commit_blocking(Unit::from(op)).map_err(CliError::store)?;
+    let ops = creation(&new.id, created, now, &mut Kept::default()).map_err(|error| CliError::usage(error.to_string()))?;
+    store.commit_blocking(Unit::from(ops)).map_err(CliError::store)?;
     Ok(new.id)
 }
 

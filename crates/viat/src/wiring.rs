@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use viat_dialect::Languages;
-use viat_runner::driver::{Driver, Observer, Setup};
+use viat_runner::driver::{Driver, Observer, Rehearsal, Setup};
 use viat_runner::logs::Logs;
 use viat_runner::script::http::Hosts;
 use viat_runner::script::{Interpreter, Node, RunnerConfig};
@@ -31,8 +31,12 @@ const HTTP_DENY: &str = "VIAT_HTTP_DENY";
 pub struct Mode {
     /// Skip waits while nothing real is running.
     pub fast_forward: bool,
+    /// What is done in the world's place.
+    pub rehearsal: Rehearsal,
     /// Take over what others left, start deferred tasks, keep long waits in the store.
     pub background: bool,
+    /// Only write down what is told: nothing starts here.
+    pub hands_off: bool,
     /// Hears the news of all runs.
     pub observer: Option<Observer>,
 }
@@ -92,6 +96,11 @@ impl Home {
         self.engine(Mode { fast_forward, ..Mode::default() })
     }
 
+    /// An engine on this home that tells runs something and starts nothing: whoever takes them up goes on with them.
+    pub fn scribe(&self) -> Result<Driver, CliError> {
+        self.engine(Mode { hands_off: true, ..Mode::default() })
+    }
+
     /// An engine on this home.
     pub fn engine(&self, mode: Mode) -> Result<Driver, CliError> {
         // What dead engines left behind besides their runs; it is in nobody's way, so a failure can wait.
@@ -103,7 +112,9 @@ impl Home {
             languages: Arc::new(Languages::default()),
             logs: self.logs(),
             fast_forward: mode.fast_forward,
+            rehearsal: mode.rehearsal,
             background: mode.background,
+            hands_off: mode.hands_off,
             active_budget_ms: execution_deadline_ms().0,
             observer: mode.observer,
         };

@@ -6,7 +6,7 @@ use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr as Tree, Ide
 use serde_json::Value;
 
 use super::function::Function;
-use super::program::{Comprehension, Expr, NameUse, Operator, Walk};
+use super::program::{Comparison, Comprehension, Expr, NameUse, Operator, Walk};
 use super::tokens;
 
 /// Depth of the tree at most; a chain of operators is as deep as it is long.
@@ -25,12 +25,13 @@ pub struct Lowering<'a> {
     /// The variables of the comprehensions around, outermost first.
     locals: Vec<String>,
     pub names: Vec<NameUse>,
+    pub compared: Vec<Comparison>,
 }
 
 impl<'a> Lowering<'a> {
     /// Nothing seen yet.
     pub fn new(text: &'a str) -> Lowering<'a> {
-        Lowering { text, locals: Vec::new(), names: Vec::new() }
+        Lowering { text, locals: Vec::new(), names: Vec::new(), compared: Vec::new() }
     }
 
     fn refuse<T>(&self, name: &str, message: String, help: Option<String>) -> Result<T, Problem> {
@@ -165,7 +166,9 @@ impl<'a> Lowering<'a> {
             _ => None,
         };
         if let Some(operator) = operator {
-            return Ok(Expr::Binary(operator, Box::new(self.expr(&call.args[0], depth)?), Box::new(self.expr(&call.args[1], depth)?)));
+            let (left, right) = (self.expr(&call.args[0], depth)?, self.expr(&call.args[1], depth)?);
+            self.compare(operator, &left, &right);
+            return Ok(Expr::Binary(operator, Box::new(left), Box::new(right)));
         }
         let mut args = Vec::new();
         for arg in call.target.iter().map(|target| &**target).chain(&call.args) {
@@ -174,6 +177,22 @@ impl<'a> Lowering<'a> {
         match Function::find(&call.func_name, call.target.is_some(), &args) {
             Ok(function) => Ok(Expr::Call(function, args)),
             Err((message, help)) => self.refuse(&call.func_name, message, help),
+        }
+    }
+
+    /// Notes a comparison of a name's value with fixed texts.
+    fn compare(&mut self, operator: Operator, left: &Expr, right: &Expr) {
+        let sides: [(&Expr, &[Expr]); 2] = match (operator, right) {
+            (Operator::Equal | Operator::NotEqual, _) => [(left, std::slice::from_ref(right)), (right, std::slice::from_ref(left))],
+            (Operator::In, Expr::List(items)) => [(left, items), (right, &[])],
+            _ => return,
+        };
+        for (value, texts) in sides {
+            for text in texts {
+                if let (Some(name), Expr::Literal(Value::String(text))) = (value.fixed_path(), text) {
+                    self.compared.push(Comparison { name, text: text.clone() });
+                }
+            }
         }
     }
 

@@ -24,12 +24,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::{Map, Value};
 use viat_engine::expression::{Evaluate, Scope};
-use viat_engine::ir::{Definition, Expression};
+use viat_engine::ir::{Definition, Expression, InputDeclaration};
 
 pub use budget::{MOST_BUILT_BYTES, MOST_STEPS};
 pub use parse::{SyntaxError, parse};
-pub use program::{NameUse, Program};
-pub use tokens::{Unclosed, end_of_expression, is_word, place};
+pub use program::{Comparison, NameUse, Program};
+pub use tokens::{Unclosed, end_of_expression, is_word, place, place_of_text};
 
 /// The tag of this language in the IR.
 pub const LANGUAGE: &str = "cel";
@@ -87,6 +87,13 @@ impl Evaluate for Languages {
 
     fn check_inputs(&self, definition: &Definition, given: Value) -> Result<Map<String, Value>, String> {
         crate::check_inputs(definition, &given).map_err(|problems| {
+            let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
+            lines.join("; ")
+        })
+    }
+
+    fn check_form(&self, fields: &[InputDeclaration], given: Value) -> Result<Map<String, Value>, String> {
+        crate::check_form(fields, &given).map_err(|problems| {
             let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
             lines.join("; ")
         })

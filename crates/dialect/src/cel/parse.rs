@@ -52,7 +52,7 @@ pub fn parse(text: &str) -> Result<Program, SyntaxError> {
     })?;
     let mut lowering = Lowering::new(text);
     let root = lowering.expr(&tree, 0).map_err(|problem| SyntaxError { message: problem.message, range: problem.range, help: problem.help })?;
-    Ok(Program { root, names: lowering.names })
+    Ok(Program { root, names: lowering.names, compared: lowering.compared })
 }
 
 /// The byte of a 1-based line and column (in bytes).

@@ -10,6 +10,17 @@ pub struct Program {
     pub(super) root: Expr,
     /// The names from the scope that it uses, each with the keys that follow it as far as they are written out.
     pub names: Vec<NameUse>,
+    /// The names from the scope whose values it compares with fixed texts.
+    pub compared: Vec<Comparison>,
+}
+
+/// `a.output.x == "text"`, `!=`, or one of the texts of `a.output.x in ["text", …]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Comparison {
+    /// The name and all keys after it.
+    pub name: NameUse,
+    /// The text.
+    pub text: String,
 }
 
 /// A use of a name from the scope.
@@ -138,6 +149,22 @@ pub enum Walk {
 }
 
 impl Expr {
+    /// The name that a chain of fixed keys begins with, and the keys.
+    pub fn fixed_path(&self) -> Option<NameUse> {
+        let (operand, key) = match self {
+            Expr::Name(name) => return Some(NameUse { root: name.clone(), path: Vec::new() }),
+            Expr::Select(operand, field) => (operand, field),
+            Expr::Index(operand, index) => match &**index {
+                Expr::Literal(Value::String(key)) => (operand, key),
+                _ => return None,
+            },
+            _ => return None,
+        };
+        let mut found = operand.fixed_path()?;
+        found.path.push(key.clone());
+        Some(found)
+    }
+
     /// How the author would write a path, for messages.
     pub fn described(&self) -> String {
         match self {

@@ -147,3 +147,13 @@ pub fn place(text: &str, root: &str, path: &[String]) -> Range<usize> {
     }
     best.map_or(0..text.len(), |(_, range)| range)
 }
+
+/// Where a fixed text first stands in an expression, if it is written as it reads.
+pub fn place_of_text(text: &str, fixed: &str) -> Option<Range<usize>> {
+    let inside = |token: &Token| {
+        let written = text.get(token.start..token.end)?;
+        ['"', '\''].into_iter().find_map(|quote| written.strip_prefix(quote)?.strip_suffix(quote))
+    };
+    let found = tokens(text).ok()?.into_iter().find(|token| inside(token) == Some(fixed))?;
+    Some(found.start..found.end)
+}

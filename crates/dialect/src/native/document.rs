@@ -1,5 +1,7 @@
 //! The keys of a document.
 
+use viat_engine::ir::CompensationMode;
+
 use super::reader::Reader;
 use super::typed::{Budget, Document, Filled};
 use crate::diagnostic::Span;
@@ -7,7 +9,7 @@ use crate::duration::{self, Duration};
 use crate::suggest;
 use crate::yaml::{Node, Value};
 
-const KEYS: [&str; 6] = ["inputs", "steps", "outputs", "timeout", "description", "compensation"];
+const KEYS: [&str; 7] = ["inputs", "steps", "outputs", "timeout", "description", "compensation", "compensation_timeout"];
 
 /// Reads a document; `None` if there is nothing in it to go on with.
 pub fn read(reader: &mut Reader<'_, '_>, tree: &Node) -> Option<Document> {
@@ -28,7 +30,7 @@ pub fn read(reader: &mut Reader<'_, '_>, tree: &Node) -> Option<Document> {
             reader.unknown_key(entry, "the document", &KEYS);
         }
     }
-    let inputs = tree.get("inputs").map(|entry| super::inputs::read(reader, &entry.value)).unwrap_or_default();
+    let inputs = tree.get("inputs").map(|entry| super::inputs::read(reader, &entry.value, super::inputs::INPUTS)).unwrap_or_default();
     let steps = match tree.get("steps") {
         Some(entry) => reader.entries(&entry.value, "`steps`"),
         None => {
@@ -44,13 +46,23 @@ pub fn read(reader: &mut Reader<'_, '_>, tree: &Node) -> Option<Document> {
     let outputs = tree.get("outputs").map(|entry| reader.template_map(&entry.value, "`outputs`")).unwrap_or_else(empty);
     let timeout = tree.get("timeout").and_then(|entry| reader.timeout(&entry.value, None));
     let description = tree.get("description").filter(|entry| entry.value.value != Value::Null).and_then(|entry| reader.string(&entry.value, "`description`"));
-    if let Some(entry) = tree.get("compensation") {
-        let mode = reader.word(&entry.value, "`compensation`", &["auto", "manual"]);
-        if mode.as_deref() == Some("manual") {
-            reader.later("compensation", entry.key_span, entry.key_span.to(entry.value.span));
-        }
+    let mode = tree.get("compensation").and_then(|entry| reader.word(&entry.value, "`compensation`", &["auto", "manual"]));
+    let compensation = if mode.as_deref() == Some("manual") { CompensationMode::Manual } else { CompensationMode::Auto };
+    let compensation_timeout = tree.get("compensation_timeout").and_then(|entry| compensation_timeout(reader, &entry.value));
+    Some(Document { description, inputs, steps, outputs, timeout, compensation, compensation_timeout })
+}
+
+/// The budget of undoing: of nothing it would leave every effect in place and say that undoing failed.
+fn compensation_timeout(reader: &mut Reader<'_, '_>, node: &Node) -> Option<Budget> {
+    let budget = reader.timeout(node, None)?;
+    if budget.ms == 0 {
+        reader
+            .report
+            .error("bad-duration", budget.span, "a `compensation_timeout` of nothing would undo nothing")
+            .help("to leave the undoing to a person write `compensation: manual`; without this key it may take 300 s");
+        return None;
     }
-    Some(Document { description, inputs, steps, outputs, timeout })
+    Some(budget)
 }
 
 /// A loop's variable may not be the id of any entry: `$name` would mean the one here and the other there.

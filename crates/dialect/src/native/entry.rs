@@ -63,6 +63,10 @@ impl Reader<'_, '_> {
                 self.no_kind(fields, at, id.as_ref().map(|(id, _)| id.as_str()));
                 Kind::Broken
             }
+            [first, second, ..] if second.key == "compensate" || first.key == "compensate" => {
+                self.compensate_elsewhere(first, second);
+                Kind::Broken
+            }
             [first, second, ..] => {
                 self.report
                     .error("two-kinds", second.key_span, format!("an entry has exactly one kind; this one has `{}` and `{}`", first.key, second.key))
@@ -73,6 +77,18 @@ impl Reader<'_, '_> {
         };
         let (id, id_span) = id?;
         Some(Entry { id, id_span, kind })
+    }
+
+    /// `compensate` beside a kind that is no script.
+    fn compensate_elsewhere(&mut self, first: &yaml::Entry, second: &yaml::Entry) {
+        let (own, other) = if first.key == "compensate" { (first, second) } else { (second, first) };
+        let message = format!("an entry has exactly one kind; this one has `{}` and `{}`", first.key, second.key);
+        let help = match (&own.value.value, other.key.as_str()) {
+            (Value::Map(_), "workflow") => "a called workflow is undone by the `compensate` of its own script entries",
+            (Value::Map(_), _) => "only a script entry says how its effect is undone: put it on a script entry inside",
+            _ => "make two entries of it, each with its own `id`",
+        };
+        self.report.error("two-kinds", second.key_span, message).label(first.key_span, "the first one").help(help);
     }
 
     fn id(&mut self, node: &Node, at: Span) -> Option<(String, Span)> {

@@ -54,24 +54,38 @@ const KEYWORDS: [&str; 38] = [
     "patternProperties",
 ];
 
+/// What is declared, for messages.
+#[derive(Clone, Copy)]
+pub struct Words {
+    /// The key that holds the declarations.
+    key: &'static str,
+    /// One of what is declared.
+    one: &'static str,
+}
+
+/// What a workflow is given.
+pub const INPUTS: Words = Words { key: "`inputs`", one: "input" };
+/// What a person fills in.
+pub const FORM: Words = Words { key: "`form`", one: "field" };
+
 /// Reads the declarations.
-pub fn read(reader: &mut Reader<'_, '_>, node: &Node) -> Vec<InputDeclaration> {
+pub fn read(reader: &mut Reader<'_, '_>, node: &Node, words: Words) -> Vec<InputDeclaration> {
     if node.value == Value::Null {
         return Vec::new();
     }
-    let Some(entries) = reader.map(node, "`inputs`") else { return Vec::new() };
-    entries.iter().map(|entry| declaration(reader, entry)).collect()
+    let Some(entries) = reader.map(node, words.key) else { return Vec::new() };
+    entries.iter().map(|entry| declaration(reader, entry, words.one)).collect()
 }
 
-fn declaration(reader: &mut Reader<'_, '_>, entry: &Entry) -> InputDeclaration {
+fn declaration(reader: &mut Reader<'_, '_>, entry: &Entry, one: &str) -> InputDeclaration {
     let name = &entry.key;
     let (schema, default, required) = match &entry.value.value {
         Value::String(text) => (shorthand(reader, &entry.value, text), None, true),
-        Value::Map(fields) => object_form(reader, entry, fields),
+        Value::Map(fields) => object_form(reader, entry, fields, one),
         _ => {
             reader
                 .report
-                .error("bad-input", entry.value.span, format!("the input `{name}` is declared by {}", given(&entry.value)))
+                .error("bad-input", entry.value.span, format!("the {one} `{name}` is declared by {}", given(&entry.value)))
                 .help("write a type, as in `name: string`, a JSON Schema, as in `{type: integer, minimum: 1}`, or `{}` for anything");
             (json!({}), None, true)
         }
@@ -98,7 +112,7 @@ fn shorthand(reader: &mut Reader<'_, '_>, node: &Node, text: &str) -> Json {
     json!({ "type": text })
 }
 
-fn object_form(reader: &mut Reader<'_, '_>, entry: &Entry, fields: &[Entry]) -> (Json, Option<Json>, bool) {
+fn object_form(reader: &mut Reader<'_, '_>, entry: &Entry, fields: &[Entry], one: &str) -> (Json, Option<Json>, bool) {
     let mut schema = Map::new();
     let mut default = None;
     let mut required = true;
@@ -128,7 +142,7 @@ fn object_form(reader: &mut Reader<'_, '_>, entry: &Entry, fields: &[Entry]) -> 
         Ok(compiled) => compiled,
         Err(problem) => {
             let at = problem.keys.iter().try_fold(&entry.value, |node, key| follow(node, key)).map_or(entry.key_span, |node| node.span);
-            reader.report.error("bad-schema", at, format!("the schema of the input `{}` is not valid: {}", entry.key, problem.message));
+            reader.report.error("bad-schema", at, format!("the schema of the {one} `{}` is not valid: {}", entry.key, problem.message));
             return (json!({}), default, required && !fields.iter().any(|field| field.key == "default"));
         }
     };
@@ -138,7 +152,7 @@ fn object_form(reader: &mut Reader<'_, '_>, entry: &Entry, fields: &[Entry]) -> 
     {
         let at = entry.value.get("default").map_or(entry.key_span, |field| field.value.span);
         let place = if path.is_empty() { String::new() } else { format!(" at `{path}`") };
-        reader.report.error("bad-default", at, format!("the default of the input `{}` does not fit its own schema{place}: {message}", entry.key));
+        reader.report.error("bad-default", at, format!("the default of the {one} `{}` does not fit its own schema{place}: {message}", entry.key));
     }
     let required = required && default.is_none();
     // A default of null is what an input that need not be given has anyway; stored, the two could not be told apart.

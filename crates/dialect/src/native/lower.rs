@@ -1,11 +1,14 @@
 //! From what was typed and checked to the engine's definition.
 
-use viat_engine::ir::{Arm, Branch, Call, Choice, Definition, Fail, IR_VERSION, Loop, Node, Op, Parallel, Policy, Region, RegionId, Script, Source, Wait};
+use viat_engine::ir::{
+    Arm, Branch, Call, Choice, Compensate, Definition, Fail, IR_VERSION, Loop, Node, Op, Parallel, Policy, Region, RegionId, Resolve, Review, Script, Source,
+    Wait,
+};
 use viat_engine::policies::recover::{RecoverRule, Recovery};
 use viat_engine::policies::retry::Matcher;
 use viat_engine::policies::timeout::{Scope, Timeout};
 
-use super::typed::{self, Document, Entry, Kind, OnError};
+use super::typed::{self, Document, Entry, Kind, OnError, Undo};
 use crate::diagnostic::Span;
 
 /// An entry that has no meaning although nothing was reported: a defect of the compiler, never dropped silently.
@@ -29,6 +32,8 @@ pub fn lower(document: Document) -> Result<Definition, Unlowered> {
         inputs: document.inputs,
         outputs: document.outputs.template,
         timeout_ms: document.timeout.map(|budget| budget.ms),
+        compensation: document.compensation,
+        compensation_timeout_ms: document.compensation_timeout.map(|budget| budget.ms),
         regions: regions.0,
         root,
     })
@@ -80,8 +85,10 @@ impl Regions {
                 extra: fail.extra.map(|filled| filled.template),
             }),
             Kind::Return(filled) => Op::Return(filled.template),
-            // Both were reported, so nothing should have been lowered.
-            Kind::Later(_) | Kind::Broken => return Err(Unlowered { id: entry.id, span: entry.id_span }),
+            Kind::Review(asked) => Op::Review(Box::new(review(*asked))),
+            Kind::Compensate(targets) => Op::Compensate(targets.into_iter().map(|target| target.id).collect()),
+            // It was reported, so nothing should have been lowered.
+            Kind::Broken => return Err(Unlowered { id: entry.id, span: entry.id_span }),
         };
         Ok(Node { id: entry.id, op, next, policy })
     }
@@ -107,6 +114,8 @@ impl Regions {
             OnError::Catch(entries) => Some(Recovery::Catch(self.add(entries)?)),
         };
         let policy = Policy {
+            resolve: script.resolve.map(|helper| Box::new(resolve(helper))),
+            compensate: script.compensate.map(|undo| Box::new(compensate(undo))),
             retry: script.retry.map(|retry| retry.rule).into_iter().collect(),
             recover: recovery.map(|then| RecoverRule { matches: Matcher::Any, then }).into_iter().collect(),
             timeout: script.timeout.map(|budget| Timeout { ms: budget.ms, scope: Scope::Attempt }),
@@ -118,5 +127,34 @@ impl Regions {
             idempotency_key: script.idempotency_key.map(|key| key.template),
         };
         Ok((Op::Script(lowered), policy))
+    }
+}
+
+fn review(asked: typed::Review) -> Review {
+    Review {
+        title: asked.title.template,
+        show: asked.show.map(|filled| filled.template),
+        form: asked.form,
+        assignees: asked.assignees.map(|filled| filled.template),
+        timeout_ms: asked.timeout.map(|budget| budget.ms),
+        remind_ms: asked.remind.into_iter().map(|reminder| reminder.ms).collect(),
+    }
+}
+
+fn resolve(helper: typed::Helper) -> Resolve {
+    let retry = helper.retry.map(|retry| retry.rule).into_iter().collect();
+    Resolve { script: helper.name, args: helper.args.template, retry, timeout_ms: helper.timeout.map(|budget| budget.ms) }
+}
+
+fn compensate(undo: Undo) -> Compensate {
+    match undo {
+        Undo::Irreversible(reason) => Compensate::Irreversible(reason),
+        Undo::Script(helper) => Compensate::Script {
+            script: helper.name,
+            args: helper.args.template,
+            retry: helper.retry.map(|retry| retry.rule).into_iter().collect(),
+            timeout_ms: helper.timeout.map(|budget| budget.ms),
+            idempotent: helper.idempotent,
+        },
     }
 }

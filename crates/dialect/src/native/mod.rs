@@ -74,10 +74,8 @@ fn definition(report: &mut Report<'_>, name: Option<&str>, catalogue: &dyn Catal
     let tree = yaml::load(report)?;
     let mut reader = reader::Reader::new(report, catalogue, name);
     let document = document::read(&mut reader, &tree)?;
-    let later = std::mem::take(&mut reader.later);
     scope::check(report, &document);
     calls::check(report, name, catalogue, &document);
-    kinds::report_later(report, later);
     budget::warn(report, &document);
     reach::warn(report, &document.steps);
     if report.has_errors() {

@@ -32,18 +32,6 @@ pub struct Reader<'r, 's> {
     pub variables: Vec<String>,
     /// Every loop variable with its place, to keep ids apart from them.
     pub all_variables: BTreeMap<String, Span>,
-    /// What this version cannot run yet.
-    pub later: Vec<Later>,
-}
-
-/// Something that the language has and this version does not run.
-#[derive(Debug)]
-pub struct Later {
-    pub what: String,
-    /// The key.
-    pub key: Span,
-    /// The whole entry: an error in it is worth more than this remark.
-    pub entry: Span,
 }
 
 /// A `parallel`, or a loop with `concurrency`.
@@ -69,12 +57,6 @@ impl<'r, 's> Reader<'r, 's> {
             own,
             variables: Vec::new(),
             all_variables: BTreeMap::new(),
-            later: Vec::new(),
         }
-    }
-
-    /// Notes something that cannot run yet.
-    pub fn later(&mut self, what: &str, key: Span, entry: Span) {
-        self.later.push(Later { what: what.to_owned(), key, entry });
     }
 }

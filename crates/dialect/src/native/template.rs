@@ -7,20 +7,27 @@ use super::depth;
 use super::fields::given;
 use super::reader::Reader;
 use super::reference;
-use super::typed::{Filled, Use};
+use super::typed::{Compared, Filled, Use};
 use crate::cel;
 use crate::diagnostic::Span;
 use crate::yaml::{Node, Value};
 
+/// What the holes of a template say.
+#[derive(Default)]
+struct Holes {
+    uses: Vec<Use>,
+    compared: Vec<Compared>,
+}
+
 impl Reader<'_, '_> {
     /// A value in a template position.
     pub fn template(&mut self, node: &Node) -> Filled {
-        let mut uses = Vec::new();
-        let template = self.value(node, &mut uses);
+        let mut holes = Holes::default();
+        let template = self.value(node, &mut holes);
         if depth::of_template(&template) > depth::MOST {
             self.too_deep(node.span);
         }
-        Filled { template, uses }
+        Filled { template, uses: holes.uses, compared: holes.compared }
     }
 
     /// Refuses a value that could be stored and not be read again.
@@ -50,11 +57,11 @@ impl Reader<'_, '_> {
         filled
     }
 
-    fn value(&mut self, node: &Node, uses: &mut Vec<Use>) -> Template {
+    fn value(&mut self, node: &Node, holes: &mut Holes) -> Template {
         match &node.value {
-            Value::String(text) => self.text(node, text, uses),
+            Value::String(text) => self.text(node, text, holes),
             Value::List(items) => {
-                let made: Vec<Template> = items.iter().map(|item| self.value(item, uses)).collect();
+                let made: Vec<Template> = items.iter().map(|item| self.value(item, holes)).collect();
                 collapsed_list(made)
             }
             Value::Map(entries) => {
@@ -65,7 +72,7 @@ impl Reader<'_, '_> {
                             .error("unquoted-expression", entry.key_span, "this expression is cut in two: `: ` makes it the key of a map")
                             .help("quote it, as in \"${ a ? b : c }\"");
                     }
-                    made.push((entry.key.clone(), self.value(&entry.value, uses)));
+                    made.push((entry.key.clone(), self.value(&entry.value, holes)));
                 }
                 collapsed_map(made)
             }
@@ -81,9 +88,9 @@ impl Reader<'_, '_> {
         }
     }
 
-    fn text(&mut self, node: &Node, text: &str, uses: &mut Vec<Use>) -> Template {
+    fn text(&mut self, node: &Node, text: &str, holes: &mut Holes) -> Template {
         if let Some(found) = reference::parse(text) {
-            uses.push(Use { root: found.root.clone(), path: reference::fixed_path(&found), span: node.span, reference: true });
+            holes.uses.push(Use { root: found.root.clone(), path: reference::fixed_path(&found), span: node.span, reference: true });
             return Template::Reference(found);
         }
         self.near_reference(node, text);
@@ -101,7 +108,7 @@ impl Reader<'_, '_> {
                 literal.push_str("${");
                 at = dollar + 3;
             } else if rest.starts_with("${") {
-                let Some(end) = self.expression(node, text, dollar + 2, uses) else { return Template::Literal(Json::Null) };
+                let Some(end) = self.expression(node, text, dollar + 2, holes) else { return Template::Literal(Json::Null) };
                 if !literal.is_empty() {
                     parts.push(Part::Text(std::mem::take(&mut literal)));
                 }
@@ -126,7 +133,7 @@ impl Reader<'_, '_> {
     }
 
     /// Checks the expression that begins at a byte of a string and gives the place of its `}`.
-    fn expression(&mut self, node: &Node, text: &str, start: usize, uses: &mut Vec<Use>) -> Option<usize> {
+    fn expression(&mut self, node: &Node, text: &str, start: usize, holes: &mut Holes) -> Option<usize> {
         let end = match cel::end_of_expression(&text[start..]) {
             Ok(length) => start + length,
             Err(unclosed) => {
@@ -140,7 +147,12 @@ impl Reader<'_, '_> {
                 for found in program.names {
                     let place = cel::place(inner, &found.root, &found.path);
                     let span = self.within(node, start + place.start..start + place.end);
-                    uses.push(Use { root: found.root, path: found.path, span, reference: false });
+                    holes.uses.push(Use { root: found.root, path: found.path, span, reference: false });
+                }
+                for found in program.compared {
+                    let place = cel::place_of_text(inner, &found.text).unwrap_or_else(|| cel::place(inner, &found.name.root, &found.name.path));
+                    let span = self.within(node, start + place.start..start + place.end);
+                    holes.compared.push(Compared { root: found.name.root, path: found.name.path, text: found.text, span });
                 }
             }
             Err(error) => {

@@ -1,7 +1,7 @@
 //! A document as it was typed, every part in its place: what the checks work on before anything is lowered.
 
 use serde_json::Value;
-use viat_engine::ir::{InputDeclaration, OnFailure, Template};
+use viat_engine::ir::{CompensationMode, InputDeclaration, OnFailure, Template};
 use viat_engine::policies::retry::RetryRule;
 
 use crate::diagnostic::Span;
@@ -14,6 +14,8 @@ pub struct Document {
     pub steps: Vec<Entry>,
     pub outputs: Filled,
     pub timeout: Option<Budget>,
+    pub compensation: CompensationMode,
+    pub compensation_timeout: Option<Budget>,
 }
 
 /// A time budget and where it stands.
@@ -43,8 +45,9 @@ pub enum Kind {
     Wait(Wait),
     Fail(Box<Fail>),
     Return(Filled),
-    /// A kind that this version does not run, which has been reported: the templates that it holds.
-    Later(Vec<Filled>),
+    Review(Box<Review>),
+    /// The entries whose effects are undone.
+    Compensate(Vec<Target>),
     /// Wrong in itself; what is wrong has been reported.
     Broken,
 }
@@ -60,7 +63,8 @@ impl Kind {
             Kind::If(choice) => std::iter::once(&choice.then).chain(&choice.otherwise).map(Vec::as_slice).collect(),
             Kind::Parallel(parallel) => parallel.branches.iter().map(|branch| branch.steps.as_slice()).collect(),
             Kind::Loop(each) => vec![&each.steps],
-            Kind::Set(_) | Kind::Call(_) | Kind::Wait(_) | Kind::Fail(_) | Kind::Return(_) | Kind::Later(_) | Kind::Broken => Vec::new(),
+            Kind::Set(_) | Kind::Call(_) | Kind::Wait(_) | Kind::Fail(_) | Kind::Return(_) => Vec::new(),
+            Kind::Review(_) | Kind::Compensate(_) | Kind::Broken => Vec::new(),
         }
     }
 }
@@ -75,10 +79,28 @@ pub struct Script {
     pub timeout: Option<Budget>,
     pub idempotent: bool,
     pub idempotency_key: Option<Filled>,
-    /// Templates that see what the entry's args see: of `resolve`.
-    pub before: Vec<Filled>,
-    /// Templates that see the entry's own output, too: of `compensate`.
-    pub after: Vec<Filled>,
+    /// Its args see what the entry's args see.
+    pub resolve: Option<Helper>,
+    pub compensate: Option<Undo>,
+}
+
+/// A script that serves an entry: it finds out about an attempt, or undoes the effect.
+#[derive(Debug)]
+pub struct Helper {
+    pub name: String,
+    pub args: Filled,
+    pub retry: Option<Retry>,
+    pub timeout: Option<Budget>,
+    pub idempotent: bool,
+}
+
+/// How an effect is undone.
+#[derive(Debug)]
+pub enum Undo {
+    /// Its args see the entry's own output, too.
+    Script(Box<Helper>),
+    /// Not at all, and why.
+    Irreversible(String),
 }
 
 /// A retry policy and where it stands.
@@ -168,17 +190,37 @@ pub struct Fail {
     pub extra: Option<Filled>,
 }
 
+/// A `review` entry.
+#[derive(Debug)]
+pub struct Review {
+    pub title: Filled,
+    pub show: Option<Filled>,
+    pub form: Vec<InputDeclaration>,
+    pub assignees: Option<Filled>,
+    pub timeout: Option<Budget>,
+    /// Shortest first.
+    pub remind: Vec<Budget>,
+}
+
+/// An id in a `compensate` entry and where it stands.
+#[derive(Debug)]
+pub struct Target {
+    pub id: String,
+    pub span: Span,
+}
+
 /// A template with the names that it uses.
 #[derive(Clone, Debug)]
 pub struct Filled {
     pub template: Template,
     pub uses: Vec<Use>,
+    pub compared: Vec<Compared>,
 }
 
 impl Filled {
     /// A template without holes.
     pub fn literal(value: impl Into<Value>) -> Filled {
-        Filled { template: Template::Literal(value.into()), uses: Vec::new() }
+        Filled { template: Template::Literal(value.into()), uses: Vec::new(), compared: Vec::new() }
     }
 }
 
@@ -205,4 +247,15 @@ impl Use {
     pub fn with(&self, name: &str) -> String {
         if self.reference { format!("${name}") } else { name.to_owned() }
     }
+}
+
+/// A comparison of a name's value with a fixed text.
+#[derive(Clone, Debug)]
+pub struct Compared {
+    pub root: String,
+    /// The keys after it.
+    pub path: Vec<String>,
+    pub text: String,
+    /// Where the text stands.
+    pub span: Span,
 }

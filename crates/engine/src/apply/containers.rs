@@ -53,7 +53,7 @@ impl Run {
         });
     }
 
-    fn close_branch(&mut self, path: &Path, branch: usize) -> BTreeMap<String, Value> {
+    fn close_branch(&mut self, path: &Path, branch: usize) -> BTreeMap<String, Arc<Value>> {
         let node = self.locate(path).and_then(|(frame, number)| self.node_at(&frame, number));
         let name = match node.map(|node| &node.op) {
             Some(Op::Parallel(parallel)) => parallel.branches.get(branch).map(|branch| path.child(&branch.name)),
@@ -69,6 +69,7 @@ impl Run {
         let Some((frame, number)) = self.locate(path) else { return };
         let Some(Op::Loop(looped)) = self.node_at(&frame, number).map(|node| &node.op) else { return };
         let state = LoopState { items: items.map(|items| Arc::new(items.to_vec())), limit: looped.concurrency.max(1), ..LoopState::default() };
+        self.ledger.enter(path);
         self.open_region(path, &frame, number, Inside::Loop(state));
     }
 
@@ -82,13 +83,13 @@ impl Run {
                 Source::While(_) => None,
             },
         );
-        let mut vars = BTreeMap::from([("iteration".to_owned(), json!({ "index": index }))]);
+        let mut vars = BTreeMap::from([("iteration".to_owned(), Arc::new(json!({ "index": index })))]);
         self.change_container(path, |container| {
             if let Inside::Loop(state) = &mut container.inside {
                 state.next = index + 1;
                 state.live += 1;
                 if let (Some(name), Some(item)) = (name, state.items.as_ref().and_then(|items| items.get(index))) {
-                    vars.insert(name, item.clone());
+                    vars.insert(name, Arc::new(item.clone()));
                 }
             }
         });
@@ -169,6 +170,17 @@ impl Run {
             return self.set_phase(path, Phase::Due { at });
         }
         self.close(&path.parent());
+        for stop in stops {
+            self.drain(&stop);
+        }
+    }
+
+    /// A frame whose attempt is over goes, if what it lies in is being stopped.
+    pub(super) fn leave_if_stopped(&mut self, frame: &Path) {
+        let stops: Vec<Path> = self.stops.keys().filter(|stop| frame == *stop || frame.is_inside(stop)).cloned().collect();
+        if !stops.is_empty() {
+            self.close(frame);
+        }
         for stop in stops {
             self.drain(&stop);
         }

@@ -5,49 +5,82 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use crate::failure::{Outcome, RunError};
+use crate::failure::{Failure, Outcome, RunError};
 use crate::ir::{Node, Op};
-use crate::journal::Millis;
-use crate::path::Path;
+use crate::journal::{Millis, Undone};
+use crate::path::{Path, Purpose};
 use crate::policies::interrupt;
 use crate::policies::recover::Recovery;
 use crate::policies::retry::Decision;
-use crate::run::{Container, Frame, FrameState, Inside, Phase, Role, Run, ScriptState, bound};
+use crate::run::{Container, Frame, FrameState, Inside, Memo, Phase, Role, Run, ScriptState, bound};
 
 impl Run {
     pub(super) fn enter_script(&mut self, path: &Path, args: &Value, key: Option<&str>, at: Millis) {
         if let Some((frame, number)) = self.locate(path) {
-            let script = ScriptState { args: Arc::new(args.clone()), key: key.map(Arc::from), attempt: 1, phase: Phase::Due { at }, reruns: 0 };
+            let first = self.ledger.enter(path).attempts + 1;
+            let script = ScriptState::new(Arc::new(args.clone()), key.map(Arc::from), first, at);
             self.set_state(&frame, FrameState::Script(number, script));
         }
+    }
+
+    pub(super) fn attempt_started(&mut self, path: &Path, attempt: u32, id: &str, tree: &Value) {
+        self.drop_tasks_before(path, attempt);
+        self.count_attempt(path, attempt);
+        self.set_phase(path, Phase::InFlight { id: id.to_owned(), tree: tree.clone() });
     }
 
     pub(super) fn set_phase(&mut self, path: &Path, phase: Phase) {
-        if let Some(script) = self.script_at(path) {
-            let script = ScriptState { phase, ..script.clone() };
-            self.set_script(path, script);
+        self.change_job(path, |job| job.phase = phase);
+    }
+
+    fn count_attempt(&mut self, path: &Path, attempt: u32) {
+        match path.purpose() {
+            Purpose::Work => self.ledger.enter(path).attempts = attempt,
+            Purpose::Compensate => self.ledger.effect_mut(&path.entry()).into_iter().for_each(|effect| effect.undo_attempts = attempt),
+            Purpose::Resolve(_) => {}
         }
     }
 
-    fn set_script(&mut self, path: &Path, script: ScriptState) {
-        if let Some((frame, number)) = self.locate(path) {
-            self.set_state(&frame, FrameState::Script(number, script));
+    pub(super) fn attempt_succeeded(&mut self, path: &Path, output: &Value) {
+        match path.purpose() {
+            Purpose::Work => self.take_effect(path, output),
+            Purpose::Compensate => self.undone(&path.entry(), Undone::Compensated),
+            // What it said is in the event that follows.
+            Purpose::Resolve(_) => {}
         }
     }
 
-    pub(super) fn attempt_failed(&mut self, path: &Path, error: RunError, decision: &Decision, at: Millis) {
-        let Some(script) = self.script_at(path).cloned() else { return };
-        self.forget_errors(path);
-        self.errors.push(error.clone());
-        let next = match decision.retry_wait_ms() {
-            Some(wait_ms) => {
+    /// The script entry at `path` is complete.
+    pub(super) fn take_effect(&mut self, path: &Path, output: &Value) {
+        if self.locate(path).is_some() {
+            self.ledger.complete(path);
+            self.complete(path, output.clone(), Value::Null);
+        }
+    }
+
+    pub(super) fn attempt_failed(&mut self, path: &Path, attempt: u32, failure: &Failure, decision: &Decision, at: Millis) {
+        let Some(job) = self.job_at(path) else { return };
+        let next = (job.attempt + 1, job.reruns + u32::from(failure.code == interrupt::CODE));
+        self.count_attempt(path, attempt);
+        let entry = path.entry();
+        let error = RunError::of_entry(&entry, entry.last(), Some(attempt), failure);
+        if path.purpose() == Purpose::Work {
+            self.forget_errors(path);
+            self.errors.push(error.clone());
+        }
+        match (decision.retry_wait_ms(), path.purpose()) {
+            (Some(wait_ms), _) => {
                 let due = at.saturating_add(Millis::try_from(wait_ms).unwrap_or(Millis::MAX));
-                let interrupted = u32::from(error.code == interrupt::CODE);
-                ScriptState { attempt: script.attempt + 1, phase: Phase::Due { at: due }, reruns: script.reruns + interrupted, ..script }
+                self.change_job(path, |job| {
+                    (job.attempt, job.reruns) = next;
+                    job.phase = Phase::Due { at: due };
+                });
             }
-            None => ScriptState { phase: Phase::Exhausted(error), ..script },
-        };
-        self.set_script(path, next);
+            (None, Purpose::Work) => self.set_phase(path, Phase::Exhausted(error)),
+            (None, Purpose::Compensate) => self.undo_failed(&entry, decision),
+            // What follows is in the event that follows.
+            (None, Purpose::Resolve(_)) => {}
+        }
     }
 
     /// What failed at `path` or inside it is made good, or counts elsewhere from now on.
@@ -66,6 +99,18 @@ impl Run {
     }
 
     pub(super) fn bind_and_move_on(&mut self, path: &Path, bound: Value, output: Value) {
+        let bound = Arc::new(bound);
+        let kept = self.entry(path).is_some_and(|node| is_kept(&node.op));
+        // How a failure was recovered from is remembered as that.
+        let recovered = matches!(self.ledger.get(path).and_then(|entry| entry.memo.as_ref()), Some(Memo::Continued(_) | Memo::Caught(_)));
+        if kept && !recovered {
+            self.ledger.remember(path, Memo::Bound(Arc::clone(&bound)));
+        }
+        self.move_on(path, bound, output);
+    }
+
+    /// The entry at `path` is through: its name is bound and its frame moves on.
+    pub(super) fn move_on(&mut self, path: &Path, bound: Arc<Value>, output: Value) {
         let Some((frame_path, number)) = self.locate(path) else { return };
         self.close_inside(path);
         self.forget_errors(path);
@@ -93,8 +138,10 @@ impl Run {
         let rule = rules.and_then(|rules| rules.iter().find(|rule| rule.matches.covers(class)));
         let Some(Recovery::Catch(region)) = rule.map(|rule| &rule.then) else { return };
         let region = *region;
+        self.ledger.remember(path, Memo::Caught(error.clone()));
         let value = error.to_value();
-        let vars = BTreeMap::from([("_error".to_owned(), value.clone()), (path.last().to_owned(), bound(Value::Null, value))]);
+        let failed = Arc::new(bound(Value::Null, value.clone()));
+        let vars = BTreeMap::from([("_error".to_owned(), Arc::new(value)), (path.last().to_owned(), failed)]);
         self.open_region(path, &frame_path, number, Inside::Region);
         self.open_inner(path.clone(), &frame_path, region, Role::Catch(error.clone()), vars);
     }
@@ -117,7 +164,7 @@ impl Run {
         let key = call.key();
         let Some(root) = self.program.called.get(&key).map(|called| called.root) else { return };
         self.open_region(path, &frame_path, number, Inside::Call { deadline });
-        let vars = BTreeMap::from([("inputs".to_owned(), Value::Object(inputs.clone()))]);
+        let vars = BTreeMap::from([("inputs".to_owned(), Arc::new(Value::Object(inputs.clone())))]);
         let frame = Frame { workflow: Some(key), region: root, parent: Some(frame_path), role: Role::Callee, vars, state: FrameState::At(0) };
         self.open(path.clone(), frame);
     }
@@ -139,8 +186,17 @@ impl Run {
     }
 
     /// Opens a frame of the same workflow as `parent`.
-    pub(super) fn open_inner(&mut self, path: Path, parent: &Path, region: usize, role: Role, vars: BTreeMap<String, Value>) {
+    pub(super) fn open_inner(&mut self, path: Path, parent: &Path, region: usize, role: Role, vars: BTreeMap<String, Arc<Value>>) {
         let workflow = self.frames.get(parent).and_then(|frame| frame.workflow.clone());
         self.open(path, Frame { workflow, region, parent: Some(parent.clone()), role, vars, state: FrameState::At(0) });
+    }
+}
+
+/// Whether what an entry came to is used again when the run is begun anew: what had an effect, took time or a person, and loops,
+/// whose failed iterations may have been tolerated. The rest is worked out again.
+fn is_kept(op: &Op) -> bool {
+    match op {
+        Op::Script(_) | Op::Wait(_) | Op::Review(_) | Op::Compensate(_) | Op::Loop(_) => true,
+        Op::Choice(_) | Op::Set(_) | Op::Parallel(_) | Op::Call(_) | Op::Fail(_) | Op::Return(_) => false,
     }
 }

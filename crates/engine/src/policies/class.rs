@@ -78,6 +78,23 @@ impl Class {
         }
     }
 
+    /// Whether an attempt that had begun and failed like this may have taken effect all the same.
+    pub const fn is_uncertain(self) -> bool {
+        match self {
+            Class::ScriptBroken | Class::Timeout | Class::Transport => true,
+            Class::QueueFull
+            | Class::QueueWaitTimeout
+            | Class::PoolSpawnFailed
+            | Class::User
+            | Class::Exception
+            | Class::Annotation
+            | Class::InvalidOutput
+            | Class::Resource
+            | Class::EnvironmentNotReady
+            | Class::Orchestration => false,
+        }
+    }
+
     /// The coarse sort of this class.
     pub const fn kind(self) -> Kind {
         match self {

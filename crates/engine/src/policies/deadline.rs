@@ -6,12 +6,12 @@ use crate::turn::Turn;
 /// Ends the run if one of its budgets is spent.
 pub(crate) fn check(turn: &mut Turn<'_>) {
     let run = &turn.run;
-    if run.stopping.is_some() || run.status.is_terminal() || run.remaining_ms(turn.now) != Some(0) {
+    if run.stopping.is_some() || run.undo.is_some() || run.status.is_terminal() || run.remaining_ms(turn.now) != Some(0) {
         return;
     }
-    let message = match (run.created.deadline, run.created.active_budget_ms) {
+    let message = match (run.deadline, run.created.active_budget_ms) {
         (Some(deadline), _) if deadline <= turn.now => {
-            let budget_ms = deadline.saturating_sub(run.created_at);
+            let budget_ms = deadline.saturating_sub(run.budget_since);
             format!("the run's timeout of {} is over", seconds(budget_ms))
         }
         (_, budget) => {

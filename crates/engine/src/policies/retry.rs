@@ -141,6 +141,11 @@ impl Decision {
         Decision::Stop { retry: No, reason, wait_ms: None, remaining_ms: None }
     }
 
+    /// Whether attempts ended because something around them did.
+    pub fn is_cut_short(&self) -> bool {
+        self.reason() == Some(Reason::Cancelled)
+    }
+
     /// Why no further attempt follows, if none does.
     pub fn reason(&self) -> Option<Reason> {
         match self {

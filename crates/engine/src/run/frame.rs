@@ -1,13 +1,13 @@
 //! The frames of a run: regions that are running, and where each is.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use serde_json::Value;
 
 use crate::failure::RunError;
 use crate::ir::RegionId;
-use crate::journal::Millis;
+use crate::journal::{Ending, Millis, ReviewRequest, Undone};
 use crate::path::Path;
 
 /// A region that is running.
@@ -20,7 +20,7 @@ pub(crate) struct Frame {
     pub parent: Option<Path>,
     pub role: Role,
     /// What names stand for here: `id → {"output", "_error"}` and such.
-    pub vars: BTreeMap<String, Value>,
+    pub vars: BTreeMap<String, Arc<Value>>,
     pub state: FrameState,
 }
 
@@ -55,8 +55,10 @@ pub(crate) enum FrameState {
     Script(usize, ScriptState),
     /// At a node whose own frames are running.
     Inside(usize, Container),
-    /// At a wait.
+    /// At a wait or a review.
     Waiting(usize, WaitState),
+    /// At a `compensate` entry.
+    Undoing(usize, EntryUndo),
     /// A node failed for good; a policy is about to see it.
     Broken(usize, RunError),
     /// Through, with the last entry's value.
@@ -91,7 +93,7 @@ pub(crate) struct ParallelState {
     pub next: usize,
     pub live: usize,
     /// What the entries of finished branches stand for.
-    pub vars: BTreeMap<String, Value>,
+    pub vars: BTreeMap<String, Arc<Value>>,
     pub failures: Vec<RunError>,
 }
 
@@ -112,9 +114,48 @@ pub(crate) struct LoopState {
 pub(crate) struct WaitState {
     pub due: Option<Millis>,
     pub event: Option<String>,
+    pub review: Option<Box<ReviewState>>,
 }
 
-/// An entered script entry.
+/// A review that nobody has decided yet.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ReviewState {
+    pub request: ReviewRequest,
+    /// How many of its reminders are through.
+    pub reminded: usize,
+}
+
+/// Effects that are being undone, one at a time.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Undoing {
+    /// Newest first.
+    pub queue: VecDeque<Path>,
+    /// The attempts at the one whose turn it is, by the path of the effect.
+    pub job: Option<(Path, ScriptState)>,
+}
+
+/// An entered `compensate` entry.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct EntryUndo {
+    pub targets: Vec<(String, Path)>,
+    pub undoing: Undoing,
+    /// What came of each effect so far.
+    pub outcomes: BTreeMap<Path, Undone>,
+}
+
+/// A run that undoes its effects before it ends.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct RunUndo {
+    /// What it will have ended as, and why.
+    pub outcome: Ending,
+    pub error: RunError,
+    pub deadline: Option<Millis>,
+    /// Whether its time is over.
+    pub expired: bool,
+    pub undoing: Undoing,
+}
+
+/// The attempts of one script: of an entry, of its `resolve`, of its `compensate`.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ScriptState {
     pub args: Arc<Value>,
@@ -122,6 +163,8 @@ pub(crate) struct ScriptState {
     pub key: Option<Arc<str>>,
     /// The attempt that is due, in flight or has failed; 1 is the first.
     pub attempt: u32,
+    /// The attempt that this series began with: a resumed entry counts on from its last one.
+    pub first: u32,
     pub phase: Phase,
     /// Re-runs after a crash that only `idempotent: true` allowed.
     pub reruns: u32,
@@ -136,6 +179,45 @@ pub(crate) enum Phase {
     InFlight { id: String, tree: Value },
     /// The last attempt failed for good; a policy is about to see it.
     Exhausted(RunError),
+    /// It is being found out what came of the last attempt.
+    Resolving(Unsettled, Box<ScriptState>),
+    /// A person has to say what came of the last attempt.
+    Attention(Unsettled),
+}
+
+/// An attempt of unknown outcome.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Unsettled {
+    pub attempt: u32,
+    pub error: RunError,
+    /// Whether another attempt follows if it did not take effect.
+    pub retry: bool,
+}
+
+impl ScriptState {
+    pub(crate) fn new(args: Arc<Value>, key: Option<Arc<str>>, first: u32, at: Millis) -> ScriptState {
+        ScriptState { args, key, attempt: first, first, phase: Phase::Due { at }, reruns: 0 }
+    }
+
+    /// The attempts that the world owes now: its own, or those of its `resolve`.
+    pub(crate) fn job(&self) -> &ScriptState {
+        match &self.phase {
+            Phase::Resolving(_, job) => job,
+            Phase::Due { .. } | Phase::InFlight { .. } | Phase::Exhausted(_) | Phase::Attention(_) => self,
+        }
+    }
+
+    pub(crate) fn is_in_flight(&self) -> bool {
+        matches!(self.job().phase, Phase::InFlight { .. })
+    }
+}
+
+impl WaitState {
+    /// When time alone changes it: a reminder, or its end.
+    pub(crate) fn next(&self) -> Option<Millis> {
+        let reminder = self.review.as_ref().and_then(|review| review.request.remind.get(review.reminded).copied());
+        reminder.into_iter().chain(self.due).min()
+    }
 }
 
 impl Container {
@@ -171,6 +253,7 @@ impl FrameState {
             | FrameState::Script(number, _)
             | FrameState::Inside(number, _)
             | FrameState::Waiting(number, _)
+            | FrameState::Undoing(number, _)
             | FrameState::Broken(number, _) => Some(*number),
             FrameState::Done(_) => None,
         }
@@ -178,14 +261,18 @@ impl FrameState {
 
     /// Whether an attempt of it is in flight.
     pub(crate) fn is_in_flight(&self) -> bool {
-        matches!(self, FrameState::Script(_, script) if matches!(script.phase, Phase::InFlight { .. }))
+        match self {
+            FrameState::Script(_, script) => script.is_in_flight(),
+            FrameState::Undoing(_, undo) => undo.undoing.job.as_ref().is_some_and(|(_, job)| job.is_in_flight()),
+            _ => false,
+        }
     }
 
     /// When time alone changes it.
     pub(crate) fn due(&self) -> Option<Millis> {
         match self {
             FrameState::Inside(_, container) => container.deadline(),
-            FrameState::Waiting(_, wait) => wait.due,
+            FrameState::Waiting(_, wait) => wait.next(),
             _ => None,
         }
     }

@@ -19,7 +19,7 @@ impl Scope for FrameScope<'_> {
         let mut frame = self.frame;
         while let Some(current) = frame {
             if let Some(value) = current.vars.get(name) {
-                return Some(value);
+                return Some(value.as_ref());
             }
             if current.role == Role::Callee {
                 // A called workflow sees nothing of its caller but its inputs.

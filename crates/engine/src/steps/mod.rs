@@ -5,8 +5,10 @@ pub mod choice;
 pub mod each;
 pub mod fail;
 pub mod parallel;
+pub mod review;
 pub mod script;
 pub mod set;
+pub mod undo;
 pub mod wait;
 
 use std::sync::Arc;
@@ -15,9 +17,9 @@ use serde_json::Value;
 
 use crate::failure::{Failure, Outcome, RunError};
 use crate::ir::Op;
-use crate::journal::Event;
+use crate::journal::{Ending, Event};
 use crate::path::Path;
-use crate::policies::recover;
+use crate::policies::{compensate, recover, resume};
 use crate::run::{FrameState, Inside, Phase, Role};
 use crate::turn::Turn;
 
@@ -26,6 +28,7 @@ enum Move {
     Enter,
     Recover(RunError),
     Container,
+    Undo,
     Leave,
 }
 
@@ -36,10 +39,11 @@ pub(crate) fn step(turn: &mut Turn<'_>, frame_path: &Path) {
         FrameState::At(_) => Move::Enter,
         FrameState::Script(_, script) => match &script.phase {
             Phase::Exhausted(error) => Move::Recover(error.clone()),
-            Phase::Due { .. } | Phase::InFlight { .. } => return,
+            Phase::Due { .. } | Phase::InFlight { .. } | Phase::Resolving(..) | Phase::Attention(_) => return,
         },
         FrameState::Broken(_, error) => Move::Recover(error.clone()),
         FrameState::Inside(..) => Move::Container,
+        FrameState::Undoing(..) => Move::Undo,
         FrameState::Done(_) => Move::Leave,
         FrameState::Waiting(..) => return,
     };
@@ -54,7 +58,11 @@ pub(crate) fn step(turn: &mut Turn<'_>, frame_path: &Path) {
         Move::Recover(error) => recover::entry(turn, frame_path, path, &node.policy.recover, error),
         Move::Container => container(turn, frame_path, &path, &node.op),
         Move::Leave => leave(turn, frame_path),
+        Move::Undo => undo::step(turn, frame_path, path),
         Move::Enter => {
+            if let Some(event) = resume::remembered(turn, &path) {
+                return turn.emit(event);
+            }
             if let Err(message) = enter(turn, frame_path, &path, &node.op) {
                 // Evaluation comes before the attempt loop: no policy of the entry sees its failure.
                 let error = RunError::of_entry(&path, &node.id, None, &Failure::orchestration(message));
@@ -75,6 +83,8 @@ fn enter(turn: &mut Turn<'_>, frame: &Path, path: &Path, op: &Op) -> Result<(), 
         Op::Wait(wait) => wait::enter(turn, frame, path, wait),
         Op::Fail(refusal) => fail::enter(turn, frame, path, refusal),
         Op::Return(outputs) => call::enter_return(turn, frame, outputs),
+        Op::Review(review) => review::enter(turn, frame, path, review),
+        Op::Compensate(ids) => undo::enter(turn, frame, path, ids),
     }
 }
 
@@ -110,7 +120,7 @@ fn succeed(turn: &mut Turn<'_>) {
         Err(message) => {
             let failure = Failure::orchestration(format!("outputs: {message}"));
             let error = RunError::of_run(Outcome::Failed(failure.class), &failure.code, failure.message, None);
-            turn.emit(Event::Failed { error });
+            compensate::conclude(turn, Ending::Failed, error);
         }
     }
 }
@@ -124,7 +134,7 @@ pub(crate) fn fail(turn: &mut Turn<'_>, frame: &Path, mut error: RunError) {
         match (role, parent) {
             (Role::Branch { owner, branch }, _) => return parallel::branch_failed(turn, owner, branch, error),
             (Role::Iteration { owner, index }, _) => return each::iteration_failed(turn, owner, index, error),
-            (Role::Root, _) | (_, None) => return turn.emit(Event::Failed { error }),
+            (Role::Root, _) | (_, None) => return compensate::conclude(turn, Ending::Failed, error),
             (Role::Catch(first), Some(parent)) => {
                 error = error.caused_by(first);
                 current = parent;
@@ -144,6 +154,7 @@ pub(crate) fn expire(turn: &mut Turn<'_>) {
     if turn.run.stopping.is_some() {
         return;
     }
+    compensate::expire(turn);
     let now = turn.now;
     let due = turn.run.timed.iter().filter_map(|frame_path| {
         let frame = turn.run.frames.get(frame_path)?;
@@ -152,6 +163,7 @@ pub(crate) fn expire(turn: &mut Turn<'_>) {
     });
     for path in due.collect::<Vec<_>>() {
         match turn.run.frames.get(&path.parent()).map(|frame| &frame.state) {
+            Some(FrameState::Waiting(_, wait)) if wait.review.is_some() => review::expire(turn, path),
             Some(FrameState::Waiting(..)) => turn.emit(Event::Completed { path, output: Value::Null }),
             Some(FrameState::Inside(..)) => call::expired(turn, path),
             _ => {}

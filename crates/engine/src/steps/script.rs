@@ -4,15 +4,15 @@ use serde_json::Value;
 
 use crate::decide::Report;
 use crate::failure::{Failure, RunError};
-use crate::ir::{Node, Op, Script};
+use crate::ir::{Node, Script};
 use crate::journal::Event;
 use crate::key;
 use crate::mutants::{self, Mutant};
-use crate::path::Path;
+use crate::path::{Path, Purpose};
 use crate::policies::class::Class;
-use crate::policies::recover;
 use crate::policies::retry::{self, Situation};
-use crate::run::{FrameState, Phase, Run};
+use crate::policies::{compensate, recover, resolve};
+use crate::run::{Phase, Run, ScriptState};
 use crate::template::described;
 use crate::turn::Turn;
 
@@ -40,12 +40,21 @@ fn idempotency_key(value: Value) -> Result<String, String> {
 
 pub(crate) fn reserved(turn: &mut Turn<'_>, path: Path, attempt: u32, id: String, queued_ms: u64, tree: Value) {
     // A deadline may have passed in this very decision: then nothing starts.
-    if turn.run.is_due(&path, attempt) && !turn.run.is_stopped(&path) {
+    if turn.run.may_start(&path, attempt) {
         turn.emit(Event::AttemptStarted { path, attempt, id, queued_ms, tree });
     }
 }
 
+/// An attempt ended, whatever it was for.
 pub(crate) fn finished(turn: &mut Turn<'_>, path: Path, report: Report) {
+    match path.purpose() {
+        Purpose::Work => work_finished(turn, path, report),
+        Purpose::Resolve(_) => resolve::finished(turn, path, report),
+        Purpose::Compensate => compensate::finished(turn, path, report),
+    }
+}
+
+fn work_finished(turn: &mut Turn<'_>, path: Path, report: Report) {
     let Some(attempt) = turn.run.script_at(&path).map(|script| script.attempt) else { return };
     match report {
         // Once the run or a container around it is being stopped, what an attempt still said is not used.
@@ -55,9 +64,29 @@ pub(crate) fn finished(turn: &mut Turn<'_>, path: Path, report: Report) {
                 recover_from_cancel(turn, path);
             }
         }
-        Report::Returned(output) => turn.emit(Event::AttemptSucceeded { path, attempt, output }),
+        Report::Returned(output) => match turn.run.check_room(&output) {
+            Ok(()) => {
+                turn.emit(Event::AttemptSucceeded { path: path.clone(), attempt, output });
+                compensate::prepare(turn, &path);
+            }
+            Err(message) => failed(turn, &path, attempt, Failure::new(Class::InvalidOutput, message)),
+        },
         Report::Failed(failure) => failed(turn, &path, attempt, failure),
-        Report::Stopped => failed(turn, &path, attempt, Failure::new(Class::ScriptBroken, "the worker was stopped although the run goes on")),
+        Report::Stopped => failed(turn, &path, attempt, stopped()),
+    }
+}
+
+/// What a worker that was stopped for no reason of the run's failed with.
+pub(crate) fn stopped() -> Failure {
+    Failure::new(Class::ScriptBroken, "the worker was stopped although the run goes on")
+}
+
+/// No worker could be had for an attempt that was due, whatever it was for.
+pub(crate) fn not_started(turn: &mut Turn<'_>, path: &Path, attempt: u32, failure: Failure) {
+    match path.purpose() {
+        Purpose::Work => failed(turn, path, attempt, failure),
+        Purpose::Resolve(_) => resolve::failed(turn, path, attempt, failure),
+        Purpose::Compensate => compensate::failed(turn, path, attempt, failure),
     }
 }
 
@@ -83,17 +112,24 @@ pub(crate) fn failed(turn: &mut Turn<'_>, path: &Path, attempt: u32, failure: Fa
     if turn.run.script_at(path).is_none() || turn.run.is_stopped(path) {
         return;
     }
+    let begun = turn.run.job_at(path).is_some_and(ScriptState::is_in_flight);
     let decision = retry::decide(&turn.run.retry_rules(path), situation(turn, path, attempt, &failure));
+    let class = failure.class;
     turn.emit(Event::AttemptFailed { path: path.clone(), attempt, failure, decision });
+    if begun && class.is_uncertain() {
+        resolve::enter(turn, path, attempt);
+    }
 }
 
 /// What the retry policy is to know about a failed attempt.
 pub(crate) fn situation(turn: &Turn<'_>, path: &Path, attempt: u32, failure: &Failure) -> Situation {
+    let first = turn.run.job_at(path).map_or(1, |job| job.first);
+    let remaining_ms = if turn.run.undo.is_some() { turn.run.undo_remaining_ms(turn.now) } else { turn.run.remaining_at_ms(path, turn.now) };
     Situation {
         class: failure.class,
         attempt,
-        used: attempt.saturating_sub(1),
-        remaining_ms: turn.run.remaining_at_ms(path, turn.now),
+        used: attempt.saturating_sub(first),
+        remaining_ms,
         retry_after_ms: failure.retry_after_ms,
         draw: key::draw(&turn.run.created.run, path, attempt),
         cancelled: turn.run.is_stopped(path),
@@ -103,20 +139,18 @@ pub(crate) fn situation(turn: &Turn<'_>, path: &Path, attempt: u32, failure: &Fa
 /// Attempts that are due now and whose budget is zero time out without being started.
 pub(crate) fn expire_zero_budgets(turn: &mut Turn<'_>) {
     let now = turn.now;
-    let expired: Vec<(Path, u32)> =
-        turn.run.due_scripts().filter(|due| due.timeout_ms == Some(0) && due.at <= now).map(|due| (due.path, due.attempt)).collect();
+    let expired: Vec<(Path, u32)> = turn.run.due_jobs().filter(|due| due.timeout_ms == Some(0) && due.at <= now).map(|due| (due.path, due.attempt)).collect();
     for (path, attempt) in expired {
         let failure = Failure::new(Class::Timeout, "its timeout is zero, so it was not started");
-        failed(turn, &path, attempt, failure);
+        not_started(turn, &path, attempt, failure);
     }
 }
 
 /// An attempt that should run.
 pub(crate) struct Due<'a> {
     pub path: Path,
-    pub script: &'a Script,
-    pub args: &'a std::sync::Arc<Value>,
-    pub key: Option<&'a str>,
+    pub script: &'a str,
+    pub state: &'a ScriptState,
     pub attempt: u32,
     pub at: crate::journal::Millis,
     pub timeout_ms: Option<u64>,
@@ -124,33 +158,23 @@ pub(crate) struct Due<'a> {
 
 impl Run {
     /// The attempts that should run, now or later, in path order.
-    pub(crate) fn due_scripts(&self) -> impl Iterator<Item = Due<'_>> {
-        self.busy.iter().filter_map(|frame_path| {
-            let frame = self.frames.get(frame_path)?;
-            let FrameState::Script(number, state) = &frame.state else { return None };
-            let Phase::Due { at } = state.phase else { return None };
-            let node = self.node(frame, *number)?;
-            let Op::Script(script) = &node.op else { return None };
-            let timeout_ms = node.policy.timeout.as_ref().map(|timeout| timeout.ms);
-            Some(Due { path: frame_path.child(&node.id), script, args: &state.args, key: state.key.as_deref(), attempt: state.attempt, at, timeout_ms })
+    pub(crate) fn due_jobs(&self) -> impl Iterator<Item = Due<'_>> {
+        self.jobs().filter_map(|job| {
+            let Phase::Due { at } = job.state.phase else { return None };
+            (!self.is_job_stopped(&job)).then_some(Due {
+                path: job.path,
+                script: job.script,
+                state: job.state,
+                attempt: job.state.attempt,
+                at,
+                timeout_ms: job.timeout_ms,
+            })
         })
-    }
-
-    pub(crate) fn retry_rules(&self, path: &Path) -> Vec<retry::RetryRule> {
-        self.entry(path).map(|node| node.policy.retry.clone()).unwrap_or_default()
     }
 
     /// The node of the live entry at `path`.
     pub(crate) fn entry(&self, path: &Path) -> Option<&Node> {
         let (frame, number) = self.locate(path)?;
         self.node(self.frames.get(&frame)?, number)
-    }
-
-    pub(crate) fn is_due(&self, path: &Path, attempt: u32) -> bool {
-        self.script_at(path).is_some_and(|script| script.attempt == attempt && matches!(script.phase, Phase::Due { .. }))
-    }
-
-    pub(crate) fn is_in_flight(&self, path: &Path, attempt_id: &str) -> bool {
-        self.script_at(path).is_some_and(|script| matches!(&script.phase, Phase::InFlight { id, .. } if id == attempt_id))
     }
 }

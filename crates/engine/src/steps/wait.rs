@@ -11,6 +11,11 @@ use crate::template::described;
 use crate::turn::Turn;
 
 pub(crate) fn enter(turn: &mut Turn<'_>, frame: &Path, path: &Path, wait: &Wait) -> Result<(), String> {
+    if let Some(kept) = turn.run.kept_waits.get(path).filter(|kept| kept.review.is_none()).cloned() {
+        // It was open when the run was moved to another version: its time goes on.
+        turn.emit(Event::WaitEntered { path: path.clone(), due: kept.due, event: kept.event });
+        return Ok(());
+    }
     let now = turn.now;
     let after = |ms: u64| now.saturating_add(Millis::try_from(ms).unwrap_or(Millis::MAX));
     let (due, event) = match wait {

@@ -7,7 +7,10 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 use viat_engine::expression::{Evaluate, Scope};
-use viat_engine::ir::{Arm, Branch, Call, Choice, Expression, IR_VERSION, Loop, Node, OnFailure, Parallel, Policy, Region, Script, Source, Template, Wait};
+use viat_engine::ir::{
+    Arm, Branch, Call, Choice, CompensationMode, Expression, IR_VERSION, InputDeclaration, Loop, Node, OnFailure, Parallel, Policy, Region, Script, Source,
+    Template, Wait,
+};
 use viat_engine::journal::Created;
 use viat_engine::policies::recover::{RecoverRule, Recovery};
 use viat_engine::policies::retry::{Matcher, RetryRule};
@@ -24,6 +27,10 @@ impl Evaluate for Evaluator {
 
     fn check_inputs(&self, _: &Definition, given: Value) -> Result<Map<String, Value>, String> {
         given.as_object().cloned().ok_or_else(|| "inputs are a map".to_owned())
+    }
+
+    fn check_form(&self, _: &[InputDeclaration], given: Value) -> Result<Map<String, Value>, String> {
+        given.as_object().cloned().ok_or_else(|| "data is a map".to_owned())
     }
 
     fn duration_ms(&self, value: &Value) -> Result<u64, String> {
@@ -78,7 +85,18 @@ pub fn region(mut nodes: Vec<Node>) -> Region {
 /// A definition whose first region is the root.
 pub fn definition(regions: Vec<Region>, timeout_ms: Option<u64>) -> Definition {
     let outputs = Template::Map(Vec::new());
-    Definition { ir: IR_VERSION, dialect: "native".to_owned(), description: None, inputs: Vec::new(), outputs, timeout_ms, regions, root: 0 }
+    Definition {
+        ir: IR_VERSION,
+        dialect: "native".to_owned(),
+        description: None,
+        inputs: Vec::new(),
+        outputs,
+        timeout_ms,
+        compensation: CompensationMode::Auto,
+        compensation_timeout_ms: None,
+        regions,
+        root: 0,
+    }
 }
 
 /// A program with every kind but `fail` and `return`, which end everything.

@@ -4,13 +4,15 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use viat_engine::journal::{Batch, Event};
+use viat_engine::journal::Event;
 use viat_engine::{Input, Run, Status, outstanding};
-use viat_store::{Op, OwnerId, RunId, Store, Unit};
+use viat_store::big::{self, Kept, Unreadable};
+use viat_store::{Op, OwnerId, RunId, Store, Summary, Unit};
 
 use super::handle::NewsSender;
 use super::hot::{Hot, Pending};
-use super::{DriverError, Loop, Message, Reply};
+use super::reviews::{OpenReviews, open_reviews};
+use super::{DriverError, Loop, Message, Reply, wakes};
 use crate::assets::{self, AssetError, Pins};
 use crate::script::{TreeId, kill_leftover};
 
@@ -24,6 +26,9 @@ const SWEEP_AT_ONCE: usize = 200;
 /// A run as the store has it.
 pub(crate) struct Found {
     run: Run,
+    open: OpenReviews,
+    summary: Summary,
+    kept: Kept,
     batches: u64,
     owner: Option<OwnerId>,
 }
@@ -31,15 +36,24 @@ pub(crate) struct Found {
 impl Loop {
     /// Takes over a run whose owner is dead, or that has none.
     pub(super) fn adopt(&mut self, id: RunId, news: Option<NewsSender>, reply: Reply<()>) {
+        self.take_over(id, false, news, reply);
+    }
+
+    fn take_over(&mut self, id: RunId, ended: bool, news: Option<NewsSender>, reply: Reply<()>) {
         if self.runs.contains_key(&id) || self.adopting.contains_key(&id) {
             return reply.send(Err(DriverError::Owned(self.owner().clone())));
         }
-        let found = match self.find(&id) {
+        let found = match self.find(&id, ended) {
             Ok(found) if found.owner.as_ref() == Some(self.owner()) => return reply.send(Err(DriverError::Owned(self.owner().clone()))),
             Ok(found) => found,
             Err(error) => return reply.send(Err(error)),
         };
         self.adopting.insert(id.clone(), Vec::new());
+        self.prove_dead(id, found, news, reply);
+    }
+
+    /// Goes on once nothing of the run is left running.
+    fn prove_dead(&mut self, id: RunId, found: Found, news: Option<NewsSender>, reply: Reply<()>) {
         if outstanding(&found.run).running.is_empty() {
             return self.adoptable(id, Ok(Box::new(found)), news, reply);
         }
@@ -51,17 +65,13 @@ impl Loop {
     }
 
     /// Takes a run over because something is to reach it.
-    pub(super) fn adopt_for(&mut self, id: RunId, input: Input, reply: Reply<()>) {
-        match self.find(&id) {
-            Err(error) => reply.send(Err(error)),
-            Ok(_) => {
-                self.adopt(id.clone(), None, Reply::nobody());
-                match self.adopting.get_mut(&id) {
-                    Some(waiting) => waiting.push((input, reply)),
-                    None => self.external(&id, input, reply),
-                }
-            }
-        }
+    pub(super) fn adopt_for(&mut self, id: RunId, input: Input, news: Option<NewsSender>, reply: Reply<()>) {
+        let found = match self.find(&id, wakes(&input)) {
+            Ok(found) => found,
+            Err(error) => return reply.send(Err(error)),
+        };
+        self.adopting.insert(id.clone(), vec![(input, reply)]);
+        self.prove_dead(id, found, news, Reply::nobody());
     }
 
     /// Nothing of the run is left running anywhere.
@@ -77,6 +87,9 @@ impl Loop {
             Ok(found) => {
                 let mut hot = Hot::new(id, found.run, news);
                 hot.batches = found.batches;
+                hot.open = found.open;
+                hot.summary = found.summary;
+                hot.kept = found.kept;
                 hot.claim_from = Some(found.owner);
                 hot.replies.push(reply);
                 let first = if hot.run.status == Status::Queued { Input::Continue } else { Input::Adopted { owner: self.owner().to_string() } };
@@ -93,13 +106,18 @@ impl Loop {
     }
 
     /// A run of this engine that is only in the store.
-    pub(super) fn load(&self, id: &RunId) -> Result<Hot, DriverError> {
-        let found = self.find(id)?;
+    ///
+    /// `ended`: also one that has ended.
+    pub(super) fn load(&self, id: &RunId, ended: bool) -> Result<Hot, DriverError> {
+        let found = self.find(id, ended)?;
         if found.owner.as_ref() != Some(self.owner()) {
             return Err(DriverError::NotHere);
         }
         let mut hot = Hot::new(id.clone(), found.run, None);
         hot.batches = found.batches;
+        hot.open = found.open;
+        hot.summary = found.summary;
+        hot.kept = found.kept;
         Ok(hot)
     }
 
@@ -156,10 +174,10 @@ impl Loop {
         !claimed.is_empty()
     }
 
-    fn find(&self, id: &RunId) -> Result<Found, DriverError> {
+    fn find(&self, id: &RunId, ended: bool) -> Result<Found, DriverError> {
         let store: &dyn Store = self.store.as_ref();
         let row = store.run(id)?.ok_or_else(|| DriverError::Assets(AssetError::Missing(format!("run {id}"))))?;
-        if row.summary.ended_at.is_some() {
+        if row.summary.ended_at.is_some() && !ended {
             return Err(DriverError::Ended);
         }
         if let Some(owner) = row.owner.as_ref().filter(|owner| *owner != self.owner())
@@ -168,12 +186,23 @@ impl Loop {
             return Err(DriverError::Owned(owner.clone()));
         }
         let journal = store.journal(id, 0)?;
-        let batches: Vec<Batch> = journal.iter().map(|batch| batch.decode()).collect::<Result<_, _>>().map_err(|error| unreadable(id, &error.to_string()))?;
-        let draft = matches!(batches.first().and_then(|batch| batch.events.first()), Some(Event::Created(created)) if created.draft);
+        let unreadable = |problem: String| DriverError::Assets(AssetError::Unreadable(format!("the journal of run {id} cannot be read: {problem}")));
+        let broken = |error: Unreadable| unreadable(error.to_string());
+        let first = journal.first().map(|batch| big::decode(store, batch)).transpose().map_err(broken)?;
+        let draft = matches!(first.as_ref().and_then(|batch| batch.events.first()), Some(Event::Created(created)) if created.draft);
         let pins = Pins { version: row.version, revision: row.revision, draft };
         let program = assets::program(store, &row.workflow, pins).map_err(DriverError::Assets)?;
-        let run = Run::load(Arc::new(program), &batches).map_err(|problem| unreadable(id, &problem))?;
-        Ok(Found { run, batches: batches.len() as u64, owner: row.owner })
+        let versions = |version, revision| {
+            let program = assets::program(store, &row.workflow, Pins { version, revision, draft }).map_err(|error| error.to_string())?;
+            Ok(Arc::new(program))
+        };
+        let rest = journal.get(1..).unwrap_or_default();
+        let loaded = big::read(store, rest, |rest| Run::load(Arc::new(program), first.into_iter().chain(rest), &versions)).map_err(broken)?;
+        let mut kept = Kept::default();
+        journal.iter().try_for_each(|batch| kept.note(batch)).map_err(broken)?;
+        let mut run = loaded.map_err(unreadable)?;
+        run.kept_bytes = kept.bytes();
+        Ok(Found { run, kept, open: open_reviews(store, id)?, summary: row.summary, batches: journal.len() as u64, owner: row.owner })
     }
 }
 
@@ -183,8 +212,4 @@ async fn kill_what_is_left(run: &Run) -> Result<(), DriverError> {
         kill_leftover(&tree).await.map_err(|error| DriverError::Io(format!("what {} left running could not be ended: {error}", running.path)))?;
     }
     Ok(())
-}
-
-fn unreadable(id: &RunId, problem: &str) -> DriverError {
-    DriverError::Assets(AssetError::Unreadable(format!("the journal of run {id} cannot be read: {problem}")))
 }

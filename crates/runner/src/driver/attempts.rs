@@ -12,35 +12,51 @@ use viat_engine::{Input, Report, Wanted, decide, outstanding};
 use viat_store::{At, RunId};
 
 use super::hot::{Flight, Hot, Pending, Start};
-use super::{Loop, Message, News};
+use super::rehearse::Injected;
+use super::{Loop, MAX_APPEND_BYTES, Message, News};
 use crate::assets::{self, AssetError};
-use crate::script::{self, Call, Context, Fault, FaultKind, Notice, Outcome, Reservation, ScriptCode};
+use crate::script::{self, Call, Context, Fault, FaultKind, Notice, Outcome, Reservation, ScriptCode, kill_leftover};
 
 /// The largest `extra` of a refusal that is kept, in bytes of JSON.
 const MAX_EXTRA_BYTES: usize = 1 << 20;
 
 impl Loop {
     /// Reserves workers for the attempts that are due: at once where one is idle, otherwise in the background.
-    pub(super) fn start_attempts(&mut self, hot: &mut Hot, now: Millis) -> Vec<Event> {
+    ///
+    /// `bytes` is what the append has already; once that is enough, the rest waits for the next one.
+    pub(super) fn start_attempts(&mut self, hot: &mut Hot, now: Millis, mut bytes: usize) -> Vec<Event> {
         let mut events = Vec::new();
-        if self.draining.is_some() {
+        if self.starts_nothing() {
             return events;
         }
         for wanted in outstanding(&hot.run).attempts.into_iter().filter(|wanted| wanted.not_before <= now) {
+            if bytes >= MAX_APPEND_BYTES {
+                break;
+            }
             let key = (wanted.path.clone(), wanted.attempt);
             if hot.reserving.contains(&key) {
+                continue;
+            }
+            if let Some(rehearsed) = self.rehearsed(hot, &wanted, now) {
+                events.extend(rehearsed);
                 continue;
             }
             let code = match self.script(hot, &wanted.script) {
                 Ok(code) => code,
                 Err(fault) => {
                     let input = Input::NotStarted { path: wanted.path, attempt: wanted.attempt, failure: failure_of(fault) };
-                    events.extend(decide(&mut hot.run, input, now, self.languages.as_ref()).unwrap_or_default());
+                    let decided = decide(&mut hot.run, input, now, self.languages.as_ref()).unwrap_or_default();
+                    bytes += decided.iter().map(Event::weight).sum::<usize>();
+                    events.extend(decided);
                     continue;
                 }
             };
             match self.pools.try_reserve(&code) {
-                Some(reservation) => events.extend(self.begin(hot, wanted, reservation, now)),
+                Some(reservation) => {
+                    let decided = self.begin(hot, wanted, reservation, now);
+                    bytes += decided.iter().map(Event::weight).sum::<usize>();
+                    events.extend(decided);
+                }
                 None => {
                     hot.reserving.insert(key);
                     self.reserve(hot.id.clone(), wanted, code);
@@ -72,7 +88,7 @@ impl Loop {
     /// A worker came, or could not be had, for an attempt that was due when it was asked for.
     pub(super) fn reserved(&mut self, hot: &mut Hot, path: Path, attempt: u32, outcome: Result<Reservation, Fault>) -> Option<(Input, Option<Start>)> {
         hot.reserving.remove(&(path.clone(), attempt));
-        if self.draining.is_some() {
+        if self.starts_nothing() {
             return None;
         }
         match outcome {
@@ -87,6 +103,11 @@ impl Loop {
 
     /// Sends a worker its arguments; the attempt's start is durable.
     pub(super) fn launch(&mut self, hot: &mut Hot, start: Start) {
+        let injected = self.rehearsal.injected(&start.path, start.call.context.attempt);
+        if injected == Some(Injected::Crash) {
+            let tree = start.reservation.tree();
+            tokio::spawn(async move { kill_leftover(&tree).await });
+        }
         let (stop, stopped) = oneshot::channel();
         let (notices, mut heard) = mpsc::unbounded_channel::<Notice>();
         let (sender, run, path, id) = (self.sender.clone(), hot.id.clone(), start.path.clone(), start.id.clone());
@@ -147,7 +168,7 @@ impl Loop {
             Notice::Resource { name, ack, .. } => {
                 let _ = ack.send(Err(format!("there is no resource {name}")));
             }
-            Notice::Defer { workflow, args, ack } => match self.deferrable(&workflow, &args) {
+            Notice::Defer { workflow, args, ack } => match self.deferrable(run, &workflow, &args) {
                 Err(problem) => {
                     let _ = ack.send(Err(problem));
                 }
@@ -172,7 +193,7 @@ impl Loop {
         if let Some(known) = hot.scripts.get(name) {
             return known.clone();
         }
-        let found = match assets::script(self.store.as_ref(), name, At::Revision(hot.run.created.revision)) {
+        let found = match assets::script(self.store.as_ref(), name, At::Revision(hot.run.revision)) {
             Ok(code) => Ok(Arc::new(code)),
             Err(AssetError::Missing(what)) => Err(Fault::new(FaultKind::Resource, format!("there is no {what}"))),
             Err(error) => Err(Fault::new(FaultKind::Resource, error.to_string())),
@@ -193,12 +214,12 @@ fn starting(hot: &Hot, wanted: &Wanted, reservation: Reservation) -> (Input, Sta
         context: Context {
             run_id: created.run.clone(),
             workflow: created.workflow.clone(),
-            version: Some(created.version),
-            step: wanted.path.last().to_owned(),
+            version: Some(hot.run.version),
+            step: wanted.path.entry().last().to_owned(),
             path: wanted.path.to_string(),
             attempt: wanted.attempt,
             idempotency_key: wanted.idempotency_key.clone(),
-            deadline: created.deadline.map(viat_engine::record::rfc3339),
+            deadline: hot.run.deadline.map(viat_engine::record::rfc3339),
         },
         timeout: wanted.timeout_ms.map(Duration::from_millis),
     };

@@ -5,10 +5,12 @@ use std::time::{Duration, Instant};
 
 use viat_engine::journal::{Batch, Created, Event, Millis};
 use viat_engine::{Input, Run, outstanding};
-use viat_store::{EncodedBatch, Op, Receipt, RunId, RunRow, StoreError, Summary, Unit};
+use viat_store::{Op, Receipt, RunId, RunRow, StoreError, Summary, Unit, big};
 
 use super::handle::{NewRun, NewsSender, RUN_KEYS, RunKey, deadline_of};
 use super::hot::{Commit, Hot, Pending};
+use super::rehearse::Injected;
+use super::reviews;
 use super::{CANCEL_GRACE, DriverError, Loop, Message, News, Reply};
 use crate::script::Stop;
 
@@ -39,7 +41,7 @@ impl Loop {
         // The first decision shares the append that creates the run.
         let mut events = vec![Event::Created(created)];
         events.extend(self.decide(&mut hot, Pending::Input(Input::Continue), now));
-        events.extend(self.start_attempts(&mut hot, now));
+        events.extend(self.start_attempts(&mut hot, now, 0));
         self.submit_tasks(&mut hot, &mut events, now);
         hot.replies.push(reply);
         self.append(&mut hot, events, now);
@@ -61,9 +63,12 @@ impl Loop {
     }
 
     fn unit(&self, hot: &mut Hot, batch: &Batch) -> Result<Unit, serde_json::Error> {
-        let encoded = EncodedBatch::encode(batch)?;
-        let summary = summary_of(&hot.run, batch.at);
+        let (encoded, big_values) = big::encode(batch, &mut hot.kept)?;
+        hot.run.kept_bytes = hot.kept.bytes();
+        let summary = summary_of(&hot.run, &hot.summary, batch.at);
         let changed = summary != hot.summary;
+        let reviews = reviews::changed(&mut hot.open, &hot.id, batch);
+        hot.children.extend(reviews.into_iter().map(Op::PutReview));
         if changed {
             hot.summary.clone_from(&summary);
         }
@@ -79,12 +84,12 @@ impl Loop {
                 summary,
             };
             let create = Op::CreateRun { row, first: encoded };
-            return Ok(Unit::from([create].into_iter().chain(hot.children.drain(..)).collect::<Vec<_>>()));
+            return Ok(Unit::from(big_values.into_iter().chain([create]).chain(hot.children.drain(..)).collect::<Vec<_>>()));
         }
         let claim = hot.claim_from.take().map(|from| Op::ClaimRun { run: hot.id.clone(), from, to: self.owner().clone() });
         let append =
             Op::Append { run: hot.id.clone(), expected: hot.batches, batch: encoded, summary: changed.then_some(summary), fence: self.owner().clone() };
-        Ok(Unit::from(claim.into_iter().chain([append]).chain(hot.children.drain(..)).collect::<Vec<_>>()))
+        Ok(Unit::from(claim.into_iter().chain(big_values).chain([append]).chain(hot.children.drain(..)).collect::<Vec<_>>()))
     }
 
     fn submit(&mut self, hot: &mut Hot, batch: Arc<Batch>, unit: Unit, since: Instant) {
@@ -133,11 +138,14 @@ impl Loop {
     fn durable(&mut self, hot: &mut Hot, batch: Arc<Batch>) {
         answer_all(hot);
         self.start_tasks(&batch);
+        self.decide_reviews(hot, &batch.events);
         self.tell(hot, News::Events(batch));
         self.act(hot);
         if hot.run.status.is_terminal() {
             self.tell(hot, News::Ended);
-        } else {
+        }
+        // A run that has ended may have been asked to go on meanwhile.
+        if !hot.run.status.is_terminal() || !hot.backlog.is_empty() {
             // What happened meanwhile, what fell due meanwhile, and what the last decision's bound left over.
             self.catch_up(hot);
         }
@@ -145,8 +153,13 @@ impl Loop {
 
     /// Starts what has been journaled as started, and stops what should not run any more.
     fn act(&mut self, hot: &mut Hot) {
+        let mut interrupted = false;
         for start in std::mem::take(&mut hot.starts) {
+            interrupted |= self.rehearsal.injected(&start.path, start.call.context.attempt) == Some(Injected::Interrupt);
             self.launch(hot, start);
+        }
+        if interrupted {
+            self.interrupt(hot);
         }
         for running in outstanding(&hot.run).running.into_iter().filter(|running| running.stop) {
             let stop = hot.flights.get_mut(&running.id).and_then(|flight| flight.stop.take());
@@ -198,13 +211,14 @@ fn answer_all(hot: &mut Hot) {
     }
 }
 
-pub(super) fn summary_of(run: &Run, now: Millis) -> Summary {
-    let waiting = run.status == viat_engine::Status::Waiting;
+pub(super) fn summary_of(run: &Run, before: &Summary, now: Millis) -> Summary {
+    let waiting = matches!(run.status, viat_engine::Status::Waiting | viat_engine::Status::NeedsAttention);
     Summary {
         status: run.status.name().to_owned(),
         wake_at: if waiting { outstanding(run).next_after(now) } else { None },
         error_class: run.error.as_ref().and_then(|error| serde_json::to_value(error.class).ok()).and_then(|class| class.as_str().map(str::to_owned)),
         error_code: run.error.as_ref().map(|error| error.code.clone()),
-        ended_at: run.status.is_terminal().then_some(now),
+        // What happens to a run that has ended and stays so does not move its end.
+        ended_at: run.status.is_terminal().then(|| before.ended_at.unwrap_or(now)),
     }
 }

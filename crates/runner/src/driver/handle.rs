@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use viat_engine::journal::{Batch, Millis};
 use viat_engine::path::Path;
 use viat_engine::template::{MAX_DEPTH, is_too_deep};
-use viat_engine::{Input, Program};
+use viat_engine::{Input, Program, Rejection};
 use viat_store::{OwnerId, Receipt, RunId, StoreError};
 
 use super::adopt::Found;
@@ -24,7 +24,7 @@ pub(crate) enum Message {
     Adopt { run: RunId, news: Option<NewsSender>, reply: Reply<()> },
     Adoptable { id: RunId, found: Result<Box<Found>, DriverError>, news: Option<NewsSender>, reply: Reply<()> },
     Sweep,
-    Input { run: RunId, input: Input, reply: Reply<()> },
+    Input { run: RunId, input: Input, news: Option<NewsSender>, reply: Reply<()> },
     Reserved { run: RunId, path: Path, attempt: u32, outcome: Result<Reservation, Fault> },
     Finished { run: RunId, path: Path, id: String, report: Box<script::Report> },
     Noticed { run: RunId, path: Path, id: String, notice: Notice },
@@ -127,8 +127,12 @@ pub enum DriverError {
     Owned(OwnerId),
     /// The run has ended.
     Ended,
+    /// What was asked for cannot be done with the run as it is.
+    Refused(String),
     /// The value is nested deeper than values may be.
     TooDeep,
+    /// The run would take more than a run may.
+    TooBig(String),
     /// The machine failed.
     Io(String),
     /// The driver has been shut down.
@@ -143,14 +147,24 @@ impl std::fmt::Display for DriverError {
             DriverError::NotHere => formatter.write_str("the run is not this engine's"),
             DriverError::Owned(owner) => write!(formatter, "the run belongs to another engine that is alive ({owner})"),
             DriverError::Ended => formatter.write_str("the run has ended"),
+            DriverError::Refused(why) => formatter.write_str(why),
             DriverError::TooDeep => write!(formatter, "the value is nested deeper than {MAX_DEPTH} levels"),
-            DriverError::Io(detail) => formatter.write_str(detail),
+            DriverError::TooBig(detail) | DriverError::Io(detail) => formatter.write_str(detail),
             DriverError::Closed => formatter.write_str("the engine has been shut down"),
         }
     }
 }
 
 impl std::error::Error for DriverError {}
+
+impl From<Rejection> for DriverError {
+    fn from(rejection: Rejection) -> DriverError {
+        match rejection {
+            Rejection::Stale | Rejection::Terminal => DriverError::Ended,
+            Rejection::Refused(why) => DriverError::Refused(why),
+        }
+    }
+}
 
 impl From<StoreError> for DriverError {
     fn from(error: StoreError) -> DriverError {
@@ -206,7 +220,25 @@ impl Driver {
     /// # Errors
     /// The run has ended or is not this engine's.
     pub fn cancel(&self, run: &RunId, by: Option<String>, reason: Option<String>) -> Result<(), DriverError> {
-        self.ask(|reply| Message::Input { run: run.clone(), input: Input::Cancel { by, reason }, reply })
+        self.ask_run(run, Input::Cancel { by, reason })
+    }
+
+    /// Asks something of a run of this engine, or of one whose engine is dead; when this returns it is durable.
+    ///
+    /// A run that has ended hears only what can bring it back: resume, compensate, migrate.
+    ///
+    /// # Errors
+    /// The run is another live engine's, or refuses.
+    pub fn ask_run(&self, run: &RunId, input: Input) -> Result<(), DriverError> {
+        self.ask(|reply| Message::Input { run: run.clone(), input, news: None, reply })
+    }
+
+    /// As [`Driver::ask_run`]; from then on the run's news go to `news`.
+    ///
+    /// # Errors
+    /// The run is another live engine's, or refuses.
+    pub fn ask_and_watch(&self, run: &RunId, input: Input, news: NewsSender) -> Result<(), DriverError> {
+        self.ask(|reply| Message::Input { run: run.clone(), input, news: Some(news), reply })
     }
 
     /// Sends an event to a run of this engine; when this returns it is durable.
@@ -217,7 +249,7 @@ impl Driver {
         if is_too_deep(&payload) {
             return Err(DriverError::TooDeep);
         }
-        self.ask(|reply| Message::Input { run: run.clone(), input: Input::Event { name, payload }, reply })
+        self.ask_run(run, Input::Event { name, payload })
     }
 
     /// Takes over what dead engines and callers without one have left, now and from time to time.

@@ -8,10 +8,12 @@ use tokio::sync::oneshot;
 use viat_engine::journal::{Batch, Millis};
 use viat_engine::path::Path;
 use viat_engine::{Input, Run, outstanding};
+use viat_store::big::Kept;
 use viat_store::{Op, OwnerId, RunId, Summary, Unit};
 
 use super::Reply;
 use super::handle::NewsSender;
+use super::reviews::OpenReviews;
 use crate::script::{Answer, Call, Fault, Reservation, ScriptCode, Stop};
 
 /// A run in memory.
@@ -39,6 +41,10 @@ pub(super) struct Hot {
     pub news: Option<NewsSender>,
     /// What goes into the next append besides the run's own events: deferred runs, the key of its start.
     pub children: Vec<Op>,
+    /// Its reviews that nobody has decided yet, as the index will have them once the append is durable.
+    pub open: OpenReviews,
+    /// What the store has of the run.
+    pub kept: Kept,
     /// What the store's lists show of the run.
     pub summary: Summary,
     pub timer: Option<(Millis, RunId)>,
@@ -99,6 +105,8 @@ impl Hot {
             scripts: BTreeMap::new(),
             news,
             children: Vec::new(),
+            open: OpenReviews::new(),
+            kept: Kept::default(),
             summary: Summary::default(),
             timer: None,
             claim_from: None,

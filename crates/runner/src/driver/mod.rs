@@ -11,8 +11,12 @@ mod commit;
 mod handle;
 mod hot;
 mod park;
+mod rehearse;
+mod reviews;
 mod tasks;
 
+pub use rehearse::{Injected, Injection, Mock, Rehearsal};
+pub use reviews::{PENDING_REVIEW, WITHDRAWN};
 pub use tasks::creation;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -53,9 +57,13 @@ pub struct Setup {
     pub logs: Logs,
     /// Skip waits while nothing real is running.
     pub fast_forward: bool,
+    /// What is done in the world's place.
+    pub rehearsal: Rehearsal,
     /// Whether this engine works in the background: it takes over what others left, starts deferred tasks, and keeps long
     /// waits in the store instead of in memory.
     pub background: bool,
+    /// Whether this engine only writes down what it is told: no attempt starts in it.
+    pub hands_off: bool,
     /// The default execution deadline of active time, for runs that have no budget of their own.
     pub active_budget_ms: u64,
     /// Hears everything.
@@ -71,7 +79,9 @@ pub(crate) struct Loop {
     logs: Logs,
     clock: Clock,
     fast_forward: bool,
+    rehearsal: Rehearsal,
     background: bool,
+    hands_off: bool,
     active_budget_ms: u64,
     observer: Option<Observer>,
     sender: mpsc::UnboundedSender<Message>,
@@ -95,7 +105,9 @@ impl Loop {
             logs: setup.logs,
             clock: Clock::start(),
             fast_forward: setup.fast_forward,
+            rehearsal: setup.rehearsal,
             background: setup.background,
+            hands_off: setup.hands_off,
             active_budget_ms: setup.active_budget_ms,
             observer: setup.observer,
             parked_wake: None,
@@ -135,7 +147,7 @@ impl Loop {
             Message::Adopt { run, news, reply } => self.adopt(run, news, reply),
             Message::Adoptable { id, found, news, reply } => self.adoptable(id, found, news, reply),
             Message::Sweep => self.sweep(),
-            Message::Input { run, input, reply } => self.external(&run, input, reply),
+            Message::Input { run, input, news, reply } => self.external(run, input, news, reply),
             Message::Reserved { run, path, attempt, outcome } => self.happened(&run, Pending::Reserved { path, attempt, outcome }),
             Message::Finished { run, path, id, report } => self.finished(&run, path, id, *report),
             Message::Noticed { run, path, id, notice } => self.noticed(&run, path, id, notice),
@@ -145,12 +157,20 @@ impl Loop {
         }
     }
 
-    fn external(&mut self, run: &RunId, input: Input, reply: Reply<()>) {
-        match self.runs.get_mut(run) {
-            Some(hot) if hot.run.status.is_terminal() => reply.send(Err(DriverError::Ended)),
-            Some(_) => self.happened(run, Pending::Asked(input, reply)),
-            None => self.reach(run.clone(), input, reply),
+    fn external(&mut self, run: RunId, input: Input, news: Option<NewsSender>, reply: Reply<()>) {
+        match self.runs.get_mut(&run) {
+            Some(hot) if hot.run.status.is_terminal() && !wakes(&input) => reply.send(Err(DriverError::Ended)),
+            Some(hot) => {
+                hot.news = news.or(hot.news.take());
+                self.happened(&run, Pending::Asked(input, reply));
+            }
+            None => self.reach(run, input, news, reply),
         }
+    }
+
+    /// Whether attempts may start here now.
+    fn starts_nothing(&self) -> bool {
+        self.hands_off || self.draining.is_some()
     }
 
     /// Something happened to a run: it is decided now, or waits for the append that is under way.
@@ -181,7 +201,7 @@ impl Loop {
             events.extend(decided);
         }
         loop {
-            events.extend(self.start_attempts(hot, now));
+            events.extend(self.start_attempts(hot, now, bytes));
             // Beyond the bound of one decision the run yields: its append goes out, other runs get their turn.
             if !events.is_empty() || !outstanding(&hot.run).more {
                 break;
@@ -197,6 +217,12 @@ impl Loop {
         let (input, held) = match pending {
             Pending::Input(input) => (input, None),
             Pending::Asked(input, reply) => {
+                if let Input::Event { payload, .. } = &input
+                    && let Err(problem) = hot.run.check_room(payload)
+                {
+                    reply.send(Err(DriverError::TooBig(problem)));
+                    return Vec::new();
+                }
                 asked = Some(reply);
                 (input, None)
             }
@@ -209,18 +235,28 @@ impl Loop {
                 None => return Vec::new(),
             },
         };
+        // What is due comes before what a person asks.
+        let tick = input.may_be_refused() && !hot.run.status.is_terminal();
+        let review = if let Input::Decide { review, .. } = &input { Some(review.clone()) } else { None };
+        let mut events = if tick { decide(&mut hot.run, Input::Tick, now, self.languages.as_ref()).unwrap_or_default() } else { Vec::new() };
         match decide(&mut hot.run, input, now, self.languages.as_ref()) {
-            Ok(events) => {
+            Ok(decided) => {
                 hot.starts.extend(held);
                 hot.replies.extend(asked);
+                if decided.iter().any(|event| matches!(event, Event::Migrated { .. })) {
+                    hot.scripts.clear();
+                }
+                events.extend(decided);
                 events
             }
             // A late report changes nothing, a reservation that nobody wants any more goes back to its pool.
-            Err(Rejection::Stale | Rejection::Terminal) => {
-                if let Some(reply) = asked {
-                    reply.send(Err(DriverError::Ended));
+            Err(rejection) => {
+                match (asked, rejection, review) {
+                    (Some(reply), rejection, _) => reply.send(Err(rejection.into())),
+                    (None, Rejection::Refused(why), Some(review)) => self.undecided(hot, &review, &why),
+                    (None, ..) => {}
                 }
-                Vec::new()
+                events
             }
         }
     }
@@ -237,8 +273,8 @@ impl Loop {
             return;
         }
         // While an append is under way nothing is decided; when it is durable everything due is looked at anyway.
-        // A driver that is ending starts nothing, so nothing that is due concerns it any more.
-        let wake = if hot.commit.is_none() && self.draining.is_none() { hot.next_wake() } else { None };
+        // A driver that is ending or only writes starts nothing, so nothing that is due concerns it any more.
+        let wake = if hot.commit.is_none() && !self.starts_nothing() { hot.next_wake() } else { None };
         hot.timer = wake.map(|at| (at, hot.id.clone()));
         self.timers.extend(hot.timer.clone());
         self.runs.insert(hot.id.clone(), hot);
@@ -292,6 +328,11 @@ impl Loop {
             reply.send(Ok(()));
         }
     }
+}
+
+/// Whether an input is for runs that have ended, too.
+fn wakes(input: &Input) -> bool {
+    matches!(input, Input::Resume { .. } | Input::Compensate { .. } | Input::Migrate { .. })
 }
 
 async fn sleep(pause: Option<Duration>) {

@@ -5,7 +5,7 @@ use viat_engine::{Input, Status};
 use viat_store::RunId;
 
 use super::hot::{Hot, Pending};
-use super::{DriverError, Loop, Reply};
+use super::{DriverError, Loop, NewsSender, Reply, wakes};
 
 /// A wait longer than this is not worth the memory.
 const PARK_BEYOND_MS: Millis = 10_000;
@@ -18,7 +18,7 @@ impl Loop {
     /// Whether `hot` may leave the memory: it waits, for long, and nothing else is under way for it.
     pub(super) fn park(&mut self, hot: &Hot) -> bool {
         let idle = hot.commit.is_none() && hot.backlog.is_empty() && !hot.is_at_work() && hot.replies.is_empty() && hot.answers.is_empty();
-        if !self.background || !idle || hot.news.is_some() || hot.run.status != Status::Waiting {
+        if !self.background || !idle || hot.news.is_some() || !matches!(hot.run.status, Status::Waiting | Status::NeedsAttention) {
             return false;
         }
         let wake = hot.next_wake();
@@ -37,7 +37,7 @@ impl Loop {
             if self.runs.contains_key(&row.id) {
                 continue;
             }
-            if let Ok(mut hot) = self.load(&row.id) {
+            if let Ok(mut hot) = self.load(&row.id, false) {
                 hot.backlog.push_back(Pending::Input(Input::Tick));
                 self.catch_up(&mut hot);
                 self.keep(hot);
@@ -49,17 +49,18 @@ impl Loop {
     }
 
     /// An input for a run that is not in memory: it is loaded, or taken over, first.
-    pub(super) fn reach(&mut self, id: RunId, input: Input, reply: Reply<()>) {
+    pub(super) fn reach(&mut self, id: RunId, input: Input, news: Option<NewsSender>, reply: Reply<()>) {
         if let Some(waiting) = self.adopting.get_mut(&id) {
             return waiting.push((input, reply));
         }
-        match self.load(&id) {
+        match self.load(&id, wakes(&input)) {
             Ok(mut hot) => {
+                hot.news = news;
                 hot.backlog.push_back(Pending::Asked(input, reply));
                 self.catch_up(&mut hot);
                 self.keep(hot);
             }
-            Err(DriverError::NotHere) => self.adopt_for(id, input, reply),
+            Err(DriverError::NotHere) => self.adopt_for(id, input, news, reply),
             Err(error) => reply.send(Err(error)),
         }
     }

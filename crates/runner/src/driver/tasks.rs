@@ -4,7 +4,8 @@ use viat_engine::Status;
 use viat_engine::journal::{Batch, Created, Event, Millis};
 use viat_engine::run::DeferredTask;
 use viat_engine::template::{MAX_DEPTH, is_too_deep};
-use viat_store::{At, EncodedBatch, Op, RunId, RunRow, StoreError, Summary};
+use viat_store::big::{self, Kept};
+use viat_store::{At, Op, RunId, RunRow, StoreError, Summary};
 
 use super::handle::deadline_of;
 use super::hot::Hot;
@@ -15,9 +16,12 @@ impl Loop {
     /// Whether a task could be started as it is; which version it would be, and the catalogue revision that says so.
     ///
     /// The script hears at once what is wrong with it, rather than nobody when the run has succeeded.
-    pub(super) fn deferrable(&self, workflow: &str, args: &serde_json::Value) -> Result<(u64, u64), String> {
+    pub(super) fn deferrable(&self, run: &RunId, workflow: &str, args: &serde_json::Value) -> Result<(u64, u64), String> {
         if is_too_deep(args) {
             return Err(format!("the arguments are nested deeper than {MAX_DEPTH} levels"));
+        }
+        if let Some(hot) = self.runs.get(run) {
+            hot.run.check_room(args)?;
         }
         let store = self.store.as_ref();
         let revision = store.revision().map_err(|error| error.to_string())?;
@@ -33,11 +37,13 @@ impl Loop {
         if !matches!(events.last(), Some(Event::Succeeded { .. })) {
             return;
         }
+        // What the tasks were given is in this run's journal, and so in the store.
+        let mut kept = hot.kept.clone();
         for task in hot.run.submissions() {
             let id = RunId::fresh();
-            match self.child(&id, task, now) {
-                Ok(op) => {
-                    hot.children.push(op);
+            match self.child(&id, task, now, &mut kept) {
+                Ok(ops) => {
+                    hot.children.extend(ops);
                     events.push(Event::TaskSubmitted {
                         path: task.path.clone(),
                         workflow: task.workflow.clone(),
@@ -54,7 +60,7 @@ impl Loop {
         }
     }
 
-    fn child(&self, id: &RunId, task: &DeferredTask, now: Millis) -> Result<Op, String> {
+    fn child(&self, id: &RunId, task: &DeferredTask, now: Millis, kept: &mut Kept) -> Result<Vec<Op>, String> {
         let (_, body) = assets::workflow(self.store.as_ref(), &task.workflow, At::Version(task.version)).map_err(|error: AssetError| error.to_string())?;
         let inputs = self.languages.check_inputs(&body.definition, task.args.clone())?;
         let deadline = deadline_of(now, body.definition.timeout_ms);
@@ -69,7 +75,7 @@ impl Loop {
             owner: String::new(),
             draft: false,
         };
-        creation(id, created, now).map_err(|error| error.to_string())
+        creation(id, created, now, kept).map_err(|error| error.to_string())
     }
 
     /// In the background, what has just been submitted starts at once; otherwise it is queued for an engine that does.
@@ -85,11 +91,11 @@ impl Loop {
     }
 }
 
-/// Creates a run that no engine owns yet.
+/// Creates a run that no engine owns yet. What `kept` has of its inputs is in the store already.
 ///
 /// # Errors
 /// The event could not be serialised.
-pub fn creation(id: &RunId, created: Created, now: Millis) -> Result<Op, serde_json::Error> {
+pub fn creation(id: &RunId, created: Created, now: Millis, kept: &mut Kept) -> Result<Vec<Op>, serde_json::Error> {
     let row = RunRow {
         id: id.clone(),
         workflow: created.workflow.clone(),
@@ -99,6 +105,7 @@ pub fn creation(id: &RunId, created: Created, now: Millis) -> Result<Op, serde_j
         created_at: now,
         summary: Summary { status: Status::Queued.name().to_owned(), ..Summary::default() },
     };
-    let first = EncodedBatch::encode(&Batch { at: now, events: vec![Event::Created(created)] })?;
-    Ok(Op::CreateRun { row, first })
+    let (first, mut ops) = big::encode(&Batch { at: now, events: vec![Event::Created(created)] }, kept)?;
+    ops.push(Op::CreateRun { row, first });
+    Ok(ops)
 }

@@ -117,6 +117,7 @@ impl Plot {
 
     fn world<'a>(&'a self, program: &Arc<Program>, evaluator: &'a dyn Evaluate) -> World<'a> {
         World::new(Setup {
+            next: None,
             program: Arc::clone(program),
             inputs: inputs(self.seed.is_multiple_of(2)),
             timeout_ms: self.timeout_ms,

@@ -3,7 +3,9 @@
 //! Each behaviour is a function that panics with what it missed; [`examine`] runs them all, each on a store of its own.
 
 mod assets;
+mod big;
 mod load;
+mod reviews;
 mod runs;
 mod units;
 
@@ -13,7 +15,9 @@ use std::sync::Arc;
 use crate::{AssetName, EncodedBatch, Hash, Op, OwnerId, Receipt, RunId, RunRow, Store, StoreError, Summary, Unit};
 
 pub use assets::*;
+pub use big::*;
 pub use load::*;
+pub use reviews::*;
 pub use runs::*;
 pub use units::*;
 
@@ -49,6 +53,11 @@ checks![
     guards,
     keys,
     blobs,
+    damaged_blobs,
+    big_values,
+    big_values_are_kept_once,
+    big_values_come_with_their_batch,
+    big_values_that_are_gone,
     too_big,
     order_of_one_thread,
     asset_versions_and_revisions,
@@ -59,6 +68,9 @@ checks![
     references_of_old_versions,
     deletion_in_one_unit,
     catalogue_guard,
+    review_round_trip,
+    review_lists,
+    review_in_a_unit,
 ];
 
 /// Runs every check on stores that `make` makes, each empty; panics with the list of those that failed.

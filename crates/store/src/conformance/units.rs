@@ -1,6 +1,6 @@
 //! Checks of units: atomicity, order, guards, keys, blobs.
 
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 
 use super::{append, bodies, claim, commit, create, delete, done, put};
 use crate::{AssetName, At, Hash, Op, Outcome, Precondition, RunId, Store, StoreError, Unit, expect_refusal};
@@ -15,7 +15,7 @@ pub fn unit_is_atomic(store: &dyn Store) {
             claim("free", "x"),
             Op::DropKey { space: "test".to_owned(), key: "taken".to_owned() },
             put("script", "s", "2", &[("script", "t")]),
-            Op::PutBlob { hash: Hash::of(b"blob"), bytes: b"blob".to_vec() },
+            Op::PutBlob { hash: Hash::of(b"blob"), bytes: Arc::from(&b"blob"[..]) },
             Op::ReleaseRun { run: RunId::from("r"), owner: super::owner() },
         ]
     };
@@ -131,17 +131,27 @@ pub fn blobs(store: &dyn Store) {
         let hash = Hash::of(&bytes);
         assert_eq!(store.blob(&hash), Ok(None));
         for _ in 0..2 {
-            done(store, Op::PutBlob { hash, bytes: bytes.clone() });
+            done(store, Op::PutBlob { hash, bytes: Arc::from(bytes.as_slice()) });
             assert_eq!(store.blob(&hash), Ok(Some(bytes.clone())));
         }
         assert_eq!(hash.to_string().parse::<Hash>().ok(), Some(hash));
     }
 }
 
+/// A blob whose bytes are not what its hash says is an error, and never a value. The first put of a hash is the one that counts.
+pub fn damaged_blobs(store: &dyn Store) {
+    let hash = Hash::of(b"what was meant");
+    done(store, Op::PutBlob { hash, bytes: Arc::from(&b"what is there"[..]) });
+    expect_refusal!(store.blob(&hash), StoreError::Corrupt { detail, .. } if detail.contains(&hash.to_string()));
+    done(store, Op::PutBlob { hash, bytes: Arc::from(&b"what was meant"[..]) });
+    expect_refusal!(store.blob(&hash), StoreError::Corrupt { .. });
+}
+
 /// A unit beyond the limit is refused before it is queued.
 pub fn too_big(store: &dyn Store) {
-    let bytes = vec![0; crate::unit::MAX_UNIT_BYTES];
-    expect_refusal!(commit(store, Op::PutBlob { hash: Hash::of(b""), bytes }), StoreError::TooBig { .. });
+    let bytes: Arc<[u8]> = Arc::from(vec![0; 1 << 20]);
+    let put = Op::PutBlob { hash: Hash::of(&bytes), bytes };
+    expect_refusal!(commit(store, vec![put; crate::unit::MAX_UNIT_BYTES >> 20]), StoreError::TooBig { .. });
 }
 
 /// One thread's units are applied, and answered, in the order in which it committed them.

@@ -11,7 +11,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use viat_engine::journal::Millis;
 
 use self::state::{Entry, State, missing};
-use crate::{Asset, AssetInfo, AssetName, At, Done, EncodedBatch, Hash, Lease, OwnerId, Receipt, RunFilter, RunId, RunRow, Store, StoreError, Unit};
+use crate::{
+    Asset, AssetInfo, AssetName, At, Done, EncodedBatch, Hash, Lease, OwnerId, Receipt, ReviewFilter, ReviewRow, RunFilter, RunId, RunRow, Store, StoreError,
+    Unit,
+};
 
 #[derive(Default)]
 struct Inner {
@@ -194,6 +197,25 @@ impl Store for MemoryStore {
         self.read(|state| state.unfinished_of(owner).filter_map(|row| row.summary.wake_at).min())
     }
 
+    fn review(&self, id: &str) -> Result<Option<ReviewRow>, StoreError> {
+        self.read(|state| state.reviews.iter().find(|row| row.id == id).cloned())
+    }
+
+    fn reviews(&self, filter: &ReviewFilter) -> Result<Vec<ReviewRow>, StoreError> {
+        self.read(|state| {
+            let end = match &filter.before {
+                Some(before) => state.reviews.iter().position(|row| row.id == *before).unwrap_or(0),
+                None => state.reviews.len(),
+            };
+            let matches = |row: &&ReviewRow| {
+                filter.status.as_ref().is_none_or(|status| *status == row.status)
+                    && filter.run.as_ref().is_none_or(|run| *run == row.run)
+                    && filter.assignee.as_ref().is_none_or(|assignee| row.assignees.contains(assignee))
+            };
+            state.reviews[..end].iter().rev().filter(matches).take(filter.limit).cloned().collect()
+        })
+    }
+
     fn asset(&self, name: &AssetName, at: At) -> Result<Option<Asset>, StoreError> {
         self.read(|state| {
             let history = state.assets.get(name)?;
@@ -231,7 +253,13 @@ impl Store for MemoryStore {
     }
 
     fn blob(&self, hash: &Hash) -> Result<Option<Vec<u8>>, StoreError> {
-        self.read(|state| state.blobs.get(hash).cloned())
+        let found = self.read(|state| state.blobs.get(hash).cloned())?;
+        match found {
+            Some(bytes) if Hash::of(&bytes) != *hash => {
+                Err(StoreError::Corrupt { path: "memory".to_owned(), detail: format!("the bytes of blob {hash} have another hash") })
+            }
+            found => Ok(found.map(|bytes| bytes.to_vec())),
+        }
     }
 
     fn lease(&self) -> Result<Lease, StoreError> {

@@ -1,10 +1,11 @@
 //! What the memory backend remembers, and how a unit changes it or leaves it alone.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, btree_map};
+use std::sync::Arc;
 
 use viat_engine::journal::Millis;
 
-use crate::{AssetName, EncodedBatch, Hash, Op, Outcome, OwnerId, Precondition, Receipt, RunId, RunRow, StoreError, Summary, Unit};
+use crate::{AssetName, EncodedBatch, Hash, Op, Outcome, OwnerId, Precondition, Receipt, ReviewRow, RunId, RunRow, StoreError, Summary, Unit};
 
 /// A run with its journal.
 #[derive(Clone)]
@@ -29,11 +30,13 @@ pub(super) struct State {
     /// In the order of creation.
     pub order: Vec<RunId>,
     pub runs: BTreeMap<RunId, Run>,
+    /// In the order of creation.
+    pub reviews: Vec<ReviewRow>,
     pub assets: BTreeMap<AssetName, Vec<Entry>>,
     /// (the referring asset, its version) → what it refers to.
     pub refs: BTreeMap<(AssetName, u64), BTreeSet<AssetName>>,
     pub keys: BTreeMap<(String, String), Vec<u8>>,
-    pub blobs: BTreeMap<Hash, Vec<u8>>,
+    pub blobs: BTreeMap<Hash, Arc<[u8]>>,
     pub revision: u64,
 }
 
@@ -112,9 +115,14 @@ impl State {
                 }
                 Ok(Outcome::Done)
             }
+            Op::PutReview(row) => {
+                self.put_review(row, undo);
+                Ok(Outcome::Done)
+            }
             Op::PutBlob { hash, bytes } => {
                 let hash = *hash;
-                if self.blobs.insert(hash, bytes.clone()).is_none() {
+                if let btree_map::Entry::Vacant(place) = self.blobs.entry(hash) {
+                    place.insert(Arc::clone(bytes));
                     undo.push(Box::new(move |state| drop(state.blobs.remove(&hash))));
                 }
                 Ok(Outcome::Done)
@@ -191,6 +199,23 @@ impl State {
             self.set_owner(id, Some(from), Some(to), undo)?;
         }
         Ok(Outcome::Taken { runs: mine.len() as u64 })
+    }
+
+    fn put_review(&mut self, row: &ReviewRow, undo: &mut Vec<Undo>) {
+        match self.reviews.iter_mut().find(|known| known.id == row.id) {
+            Some(known) => {
+                let before = std::mem::replace(known, row.clone());
+                undo.push(Box::new(move |state| {
+                    if let Some(known) = state.reviews.iter_mut().find(|known| known.id == before.id) {
+                        *known = before;
+                    }
+                }));
+            }
+            None => {
+                self.reviews.push(row.clone());
+                undo.push(Box::new(|state| drop(state.reviews.pop())));
+            }
+        }
     }
 
     fn put_asset(&mut self, name: &AssetName, body: &[u8], hash: Hash, refs: &[AssetName], at: Millis, undo: &mut Vec<Undo>) -> Outcome {

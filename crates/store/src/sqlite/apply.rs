@@ -5,6 +5,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::assets;
 use super::fault::{Stop, is_duplicate};
 use super::known::{Known, KnownRuns};
+use super::reviews;
 use crate::{EncodedBatch, Hash, Op, Outcome, OwnerId, Precondition, Receipt, RunId, RunRow, StoreError, Summary, Unit};
 
 /// SQLite's integers are signed; a number that does not fit could only come from a bug and will match nothing.
@@ -80,6 +81,7 @@ fn op(conn: &Connection, known: &mut KnownRuns, op: &Op) -> Result<Outcome, Stop
             conn.prepare_cached("DELETE FROM keys WHERE space = ?1 AND key = ?2")?.execute([space, key])?;
             Ok(Outcome::Done)
         }
+        Op::PutReview(row) => reviews::put(conn, row),
         Op::PutBlob { hash, bytes } => put_blob(conn, hash, bytes),
         Op::PutAsset { name, body, hash, refs, at } => assets::put(conn, name, body, hash, refs, *at),
         Op::DeleteAsset { name, at } => assets::delete(conn, name, *at),
@@ -196,6 +198,9 @@ fn claim_key(conn: &Connection, space: &str, key: &str, value: &[u8]) -> Result<
 }
 
 fn put_blob(conn: &Connection, hash: &Hash, bytes: &[u8]) -> Result<Outcome, Stop> {
-    conn.prepare_cached("INSERT INTO blobs (hash, bytes) VALUES (?1, ?2) ON CONFLICT DO NOTHING")?.execute(params![hash.as_bytes().as_slice(), bytes])?;
+    // Asked first: SQLite copies what it is given to insert.
+    if !conn.prepare_cached("SELECT 1 FROM blobs WHERE hash = ?1")?.exists([hash.as_bytes().as_slice()])? {
+        conn.prepare_cached("INSERT INTO blobs (hash, bytes) VALUES (?1, ?2)")?.execute(params![hash.as_bytes().as_slice(), bytes])?;
+    }
     Ok(Outcome::Done)
 }

@@ -8,6 +8,7 @@ mod known;
 mod owners;
 mod pool;
 mod queue;
+mod reviews;
 mod runs;
 mod schema;
 mod writer;
@@ -25,7 +26,10 @@ use self::owners::Owners;
 use self::pool::Pool;
 use self::queue::{Bounds, Queue};
 use self::writer::Writer;
-use crate::{Asset, AssetInfo, AssetName, At, Done, EncodedBatch, Hash, Lease, OwnerId, Receipt, RunFilter, RunId, RunRow, Store, StoreError, Unit};
+use crate::{
+    Asset, AssetInfo, AssetName, At, Done, EncodedBatch, Hash, Lease, OwnerId, Receipt, ReviewFilter, ReviewRow, RunFilter, RunId, RunRow, Store, StoreError,
+    Unit,
+};
 
 /// How a store waits and batches. The defaults are right unless a test wants to see the limits.
 #[derive(Clone, Copy, Debug)]
@@ -145,6 +149,14 @@ impl Store for SqliteStore {
 
     fn next_wake(&self, owner: &OwnerId) -> Result<Option<Millis>, StoreError> {
         self.pool.read(|conn| runs::next_wake(conn, owner))
+    }
+
+    fn review(&self, id: &str) -> Result<Option<ReviewRow>, StoreError> {
+        self.pool.read(|conn| reviews::get(conn, id))
+    }
+
+    fn reviews(&self, filter: &ReviewFilter) -> Result<Vec<ReviewRow>, StoreError> {
+        self.pool.read(|conn| reviews::list(conn, filter))
     }
 
     fn asset(&self, name: &AssetName, at: At) -> Result<Option<Asset>, StoreError> {

@@ -3,7 +3,7 @@
 use rusqlite::{Connection, TransactionBehavior};
 
 /// The format that this code reads and writes.
-pub(super) const FORMAT: i64 = 1;
+pub(super) const FORMAT: i64 = 2;
 
 /// "viat" in ASCII: tells our databases from other programs'.
 pub(super) const APPLICATION_ID: i64 = 0x7669_6174;
@@ -16,10 +16,12 @@ pub(super) const APPLICATION_ID: i64 = 0x7669_6174;
 /// - `runs.ended_at IS NULL` marks what has to be taken over when its owner dies; one index finds those and the due ones,
 ///   because each index is a page more in the log for every batch that creates or ends a run.
 /// - A tombstone is an `assets` row without a version; the row id is the catalogue revision.
+/// - `reviews` names runs by their ids, because reviews are listed with them and seldom by them; `assignees` is a JSON array.
 /// - `refs` holds only the references of live assets.
 ///
 /// There are no foreign keys: rows are only made by the writer, which looked the parent up in the same transaction.
-const STEPS: [&str; FORMAT as usize] = ["
+const STEPS: [&str; FORMAT as usize] = [
+    "
 CREATE TABLE runs (
   key INTEGER PRIMARY KEY,
   id TEXT NOT NULL UNIQUE,
@@ -80,7 +82,26 @@ CREATE TABLE refs (
   PRIMARY KEY (to_kind, to_name, from_kind, from_name, from_version)
 ) WITHOUT ROWID;
 CREATE INDEX refs_from ON refs (from_kind, from_name, from_version);
-"];
+",
+    "
+CREATE TABLE reviews (
+  key INTEGER PRIMARY KEY,
+  id TEXT NOT NULL UNIQUE,
+  run TEXT NOT NULL,
+  path TEXT NOT NULL,
+  title TEXT NOT NULL,
+  assignees TEXT NOT NULL,
+  status TEXT NOT NULL,
+  created_at INTEGER NOT NULL,
+  due INTEGER,
+  decided_at INTEGER,
+  decided_by TEXT,
+  comment TEXT
+);
+CREATE INDEX reviews_status ON reviews (status, key);
+CREATE INDEX reviews_run ON reviews (run, key);
+",
+];
 
 /// The format of the database that is open; 0 for an empty one.
 pub(super) fn format(conn: &Connection) -> rusqlite::Result<i64> {

@@ -1,16 +1,23 @@
 //! The server: one router, served on a TCP port for programs and on a socket in the home for the command line.
 
+mod endpoints;
 mod guard;
+mod links;
+mod page;
 mod problem;
+mod recover;
+mod reviews;
 mod runs;
+mod waiters;
 
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use axum::extract::DefaultBodyLimit;
 use axum::http::StatusCode;
 use axum::routing::{get, post};
 use tokio::net::{TcpListener, UnixListener};
@@ -23,6 +30,7 @@ use crate::cli::error::CliError;
 use crate::cli::output::Output;
 use crate::socket;
 use crate::wiring::{Home, Mode};
+use waiters::Waiters;
 
 /// How long attempts may finish when the server is told to end.
 const DRAIN: Duration = Duration::from_secs(10);
@@ -38,6 +46,12 @@ pub struct Engine {
     pub store: Arc<dyn Store>,
     /// What runs it.
     pub driver: Arc<Driver>,
+    /// The home's folder.
+    pub home: PathBuf,
+    /// Where this server is reached.
+    pub base: String,
+    /// Requests that wait for the ends of runs.
+    pub waiters: Waiters,
 }
 
 /// Serves a home until it is told to end.
@@ -47,35 +61,40 @@ pub fn serve(home: &Home, address: SocketAddr, output: &Output) -> Result<(), Cl
             .help("anything else needs access tokens, which this version does not have yet: use 127.0.0.1 and a proxy that authenticates"));
     }
     let _lock = socket::lock(&home.folder)?;
-    let driver = Arc::new(home.engine(Mode { background: true, ..Mode::default() })?);
+    let waiters = Waiters::default();
+    let mode = Mode { background: true, observer: Some(waiters.observer()), ..Mode::default() };
+    let driver = Arc::new(home.engine(mode)?);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
         .build()
         .map_err(|error| CliError::failed(format!("the server's threads cannot be started: {error}")))?;
-    let engine = Engine { store: Arc::clone(&home.store), driver: Arc::clone(&driver) };
+    let engine = Engine { store: Arc::clone(&home.store), driver: Arc::clone(&driver), home: home.folder.clone(), base: String::new(), waiters };
     let served = runtime.block_on(listen(&home.folder, address, engine, output));
     driver.shut_down(DRAIN);
     socket::remove(&home.folder);
     served
 }
 
-async fn listen(home: &Path, address: SocketAddr, engine: Engine, output: &Output) -> Result<(), CliError> {
+async fn listen(home: &Path, address: SocketAddr, mut engine: Engine, output: &Output) -> Result<(), CliError> {
     // From here on a signal is an orderly end, whatever else is still being set up.
     let ended = on_signal()?;
     let tcp = TcpListener::bind(address).await.map_err(|error| {
         CliError::failed(format!("{address} cannot be listened on: {error}")).help("if another program has the port, choose one with --port")
     })?;
     let shown = tcp.local_addr().map_err(|error| CliError::failed(error.to_string()))?;
+    engine.base = format!("http://{shown}");
     let unix = bind_unix(home)?;
     engine.driver.recover().map_err(CliError::driver)?;
     output.note(&format!("viat serves {} on http://{shown}", home.display()));
     let over_tcp = axum::serve(tcp, router(engine.clone()).layer(axum::middleware::from_fn(guard::same_origin))).with_graceful_shutdown(until(ended.clone()));
+    let waiters = engine.waiters.clone();
     let over_unix = axum::serve(unix, router(engine)).with_graceful_shutdown(until(ended.clone()));
     let served = async { tokio::join!(over_tcp, over_unix) };
     // A client that never finishes its request does not keep the server from ending.
     let patience = async {
         until(ended).await;
+        waiters.close();
         tokio::time::sleep(REQUESTS_END_WITHIN).await;
     };
     tokio::select! {
@@ -123,9 +142,22 @@ fn router(engine: Engine) -> Router {
         .route("/api/v1/runs/{run}", get(runs::show))
         .route("/api/v1/runs/{run}/cancel", post(runs::cancel))
         .route("/api/v1/runs/{run}/events", post(runs::event))
+        .route("/api/v1/runs/{run}/settle", post(recover::settle))
+        .route("/api/v1/runs/{run}/compensate", post(recover::compensate))
+        .route("/api/v1/runs/{run}/resume", post(recover::resume))
+        .route("/api/v1/runs/{run}/migrate", post(recover::migrate))
+        .route("/api/v1/runs/{run}/transitions", get(recover::transitions))
+        .route("/api/v1/runs/{run}/ledger", get(recover::ledger))
+        .route("/api/v1/reviews", get(reviews::list))
+        .route("/api/v1/reviews/{id}", get(reviews::show))
+        .route("/api/v1/reviews/{id}/decision", post(reviews::decide))
+        .route("/api/v1/reviews/{id}/extension", post(reviews::extend))
+        .route("/api/v1/reviews/{id}/links", post(reviews::link))
+        .route("/links/review/{token}", get(links::show).post(links::decide).layer(DefaultBodyLimit::max(links::MAX_FORM)))
+        .route("/e/{*route}", post(endpoints::call))
         .fallback(problem::no_such_path)
         .method_not_allowed_fallback(problem::no_such_method)
-        .layer(axum::extract::DefaultBodyLimit::max(MAX_BODY))
+        .layer(DefaultBodyLimit::max(MAX_BODY))
         .with_state(engine)
 }
 

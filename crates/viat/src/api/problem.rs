@@ -4,6 +4,7 @@ use axum::Json;
 use axum::http::{Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
+use viat_store::RunId;
 
 use crate::cli::error::CliError;
 
@@ -12,12 +13,25 @@ pub struct Problem {
     status: StatusCode,
     detail: String,
     help: Option<String>,
+    run: Option<String>,
 }
 
 impl Problem {
     /// A problem with this status.
     pub fn new(status: StatusCode, detail: impl Into<String>) -> Problem {
-        Problem { status, detail: detail.into(), help: None }
+        Problem { status, detail: detail.into(), help: None, run: None }
+    }
+
+    /// The same, about this run.
+    #[must_use]
+    pub fn about(mut self, run: &RunId) -> Problem {
+        self.run = Some(run.to_string());
+        self
+    }
+
+    /// Its status.
+    pub fn status(&self) -> StatusCode {
+        self.status
     }
 }
 
@@ -29,14 +43,17 @@ impl From<CliError> for Problem {
             3 => StatusCode::CONFLICT,
             _ => StatusCode::SERVICE_UNAVAILABLE,
         };
-        Problem { status, detail: error.message().to_owned(), help: error.help_text().map(str::to_owned) }
+        Problem { status, detail: error.message().to_owned(), help: error.help_text().map(str::to_owned), run: None }
     }
 }
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let title = self.status.canonical_reason().unwrap_or("problem");
-        let body = json!({"type": "about:blank", "title": title, "status": self.status.as_u16(), "detail": self.detail, "help": self.help});
+        let mut body = json!({"type": "about:blank", "title": title, "status": self.status.as_u16(), "detail": self.detail, "help": self.help});
+        if let (Some(run), Some(map)) = (self.run, body.as_object_mut()) {
+            map.insert("run".to_owned(), run.into());
+        }
         (self.status, [(header::CONTENT_TYPE, "application/problem+json")], Json(body)).into_response()
     }
 }

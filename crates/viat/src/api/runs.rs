@@ -78,7 +78,8 @@ struct Claimed {
     request: String,
 }
 
-fn start_or_find(engine: &Engine, body: &StartBody, key: Option<String>) -> Result<Result<(StatusCode, String), Problem>, CliError> {
+/// Starts a run, or finds the one that the same request with the same key has started.
+pub fn start_or_find(engine: &Engine, body: &StartBody, key: Option<String>) -> Result<Result<(StatusCode, String), Problem>, CliError> {
     let request = Hash::of(json!(body).to_string().as_bytes()).to_string();
     if let Some(key) = &key
         && let Some(claimed) = engine.store.key(RUN_KEYS, key).map_err(CliError::store)?
@@ -106,7 +107,8 @@ fn known(claimed: &[u8], request: &str) -> Result<(StatusCode, String), Problem>
     }
 }
 
-fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
+/// The caller's idempotency key.
+pub fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
     let Some(value) = headers.get("idempotency-key") else { return Ok(None) };
     let text = value.to_str().ok().filter(|text| !text.is_empty() && text.len() <= 256);
     let text = text.ok_or_else(|| Problem::new(StatusCode::BAD_REQUEST, "an Idempotency-Key has 1 to 256 printable ASCII characters"))?;
@@ -145,7 +147,7 @@ pub async fn event(State(engine): State<Engine>, Path(run): Path<String>, header
 }
 
 /// A JSON body. The dialect's reader refuses integers that would silently lose digits.
-fn read<T: DeserializeOwned>(headers: &HeaderMap, body: &[u8]) -> Result<T, Problem> {
+pub fn read<T: DeserializeOwned>(headers: &HeaderMap, body: &[u8]) -> Result<T, Problem> {
     let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     if !kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json")) {
         return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "send the body as application/json"));
@@ -156,7 +158,7 @@ fn read<T: DeserializeOwned>(headers: &HeaderMap, body: &[u8]) -> Result<T, Prob
 }
 
 /// Store and driver calls wait: they have threads of their own.
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, CliError> + Send + 'static) -> Result<T, Problem> {
+pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, CliError> + Send + 'static) -> Result<T, Problem> {
     match tokio::task::spawn_blocking(work).await {
         Ok(answer) => answer.map_err(Problem::from),
         Err(_) => Err(Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "the request's work was broken off")),

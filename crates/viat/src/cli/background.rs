@@ -6,15 +6,16 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::json;
 use viat_engine::Status;
-use viat_store::RunId;
+use viat_store::{RunId, RunRow, big};
 
 use super::client::Client;
 use super::error::CliError;
+use super::history::unreadable;
 use super::output::Output;
 use super::progress::Progress;
 use super::test::{conclude, follow, warn_of_deadline};
 use super::watch::Watch;
-use super::{find_run, inputs, run_record};
+use super::{find_run, inputs};
 use crate::start::{Request, Which, prepare, queue};
 use crate::wiring::Home;
 
@@ -113,8 +114,14 @@ fn cancel_here(id: &RunId, args: &CancelArgs, home: &Home) -> Result<(), CliErro
     let driver = home.driver(false)?;
     driver.cancel(id, args.by.clone(), args.reason.clone()).map_err(CliError::driver)?;
     let until = std::time::Instant::now() + END_WITHIN;
-    while !run_record(home.store.as_ref(), id)?.status.is_terminal() {
-        if std::time::Instant::now() > until {
+    loop {
+        let row = home.store.run(id).map_err(CliError::store)?;
+        if row.as_ref().is_none_or(|row| row.summary.ended_at.is_some()) {
+            break;
+        }
+        // Undoing takes as long as it takes: its own budget bounds it.
+        let undoing = row.is_some_and(|row| row.summary.status == Status::Compensating.name());
+        if !undoing && std::time::Instant::now() > until {
             return Err(CliError::failed(format!("run {id} was told to end and has not yet")));
         }
         std::thread::sleep(LOOK_EVERY);
@@ -132,10 +139,11 @@ pub fn watch(id: &RunId, home: &Home, output: &Output) -> Result<ExitCode, CliEr
         let news = home.store.journal(id, seen).map_err(CliError::store)?;
         seen += news.len() as u64;
         for batch in news {
-            let batch = batch.decode().map_err(|error| CliError::failed(format!("the journal of run {id} cannot be read: {error}")))?;
+            let batch = big::decode(home.store.as_ref(), &batch).map_err(|error| unreadable(id, &error))?;
             progress.events(&batch);
         }
-        if row.as_ref().is_none_or(|row| row.summary.ended_at.is_some()) {
+        let stuck = |row: &RunRow| row.summary.status == Status::NeedsAttention.name();
+        if row.as_ref().is_none_or(|row| row.summary.ended_at.is_some() || stuck(row)) {
             break;
         }
         if !told && row.is_some_and(|row| row.owner.is_none()) && Client::find(&home.folder)?.is_none() {

@@ -57,10 +57,10 @@ fn play(dir: &Path, home: &Home, output: &Output) -> Result<RunId, CliError> {
     let driver = home.driver(false)?;
     driver.start_run(new, Some(watch.sender())).map_err(CliError::driver)?;
     let mut progress = Progress::new(output);
-    let ending = watch.wait(&mut progress);
+    let ending = watch.wait(&mut progress, || false);
     progress.finish();
     match ending {
-        Ending::Ended => Ok(id),
+        Ending::Ended | Ending::Stuck => Ok(id),
         Ending::Lost(error) => Err(CliError::store(error)),
         Ending::Interrupted => Err(CliError::interrupted("interrupted").help(format!("go on with: viat --home {} run resume {id}", home.folder.display()))),
     }

@@ -15,12 +15,17 @@ use super::{inputs, missing};
 use crate::wiring::Home;
 
 /// The kind under which endpoints are stored.
-const ENDPOINT: &str = "endpoint";
+pub const ENDPOINT: &str = "endpoint";
+
+/// How long a request waits where the endpoint does not say.
+pub const DEFAULT_TIMEOUT_MS: u64 = 30_000;
+/// The longest that an endpoint may let a request wait.
+const MAX_TIMEOUT_MS: u64 = 3_600_000;
 
 /// What can be done with endpoints.
 #[derive(Subcommand)]
 pub enum EndpointCommand {
-    /// Binds a route to a published workflow. The server does not serve endpoints yet.
+    /// Binds a route to a published workflow. The server answers `POST /e/PATH` with it; the body is its inputs.
     #[command(after_help = "Example:\n  viat endpoint create /orders --workflow order --mode async")]
     Create {
         /// The route, below /e.
@@ -31,6 +36,9 @@ pub enum EndpointCommand {
         /// Whether a request waits for the run's end.
         #[arg(long, value_enum, default_value_t = Mode::Sync)]
         mode: Mode,
+        /// How long a request of a sync endpoint waits for the run's end before it is told where to look [default: PT30S].
+        #[arg(long, value_name = "DURATION")]
+        timeout: Option<String>,
     },
     /// Lists endpoints.
     #[command(after_help = "Example:\n  viat endpoint list --json")]
@@ -55,23 +63,35 @@ pub enum Mode {
 
 /// The stored body of an endpoint.
 #[derive(Serialize, Deserialize)]
-struct EndpointAsset {
-    workflow: String,
-    mode: Mode,
+pub struct EndpointAsset {
+    /// The workflow's name; requests run its published version.
+    pub workflow: String,
+    /// Whether requests wait.
+    pub mode: Mode,
+    /// For how long; `None`: [`DEFAULT_TIMEOUT_MS`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
 }
 
 /// Does what the command says.
 pub fn run(command: &EndpointCommand, home: &Home, output: &Output) -> Result<ExitCode, CliError> {
     match command {
-        EndpointCommand::Create { path, workflow, mode } => create(path, workflow, *mode, home, output)?,
+        EndpointCommand::Create { path, workflow, mode, timeout } => {
+            let timeout_ms = inputs::duration(timeout.as_deref(), "--timeout")?;
+            create(path, EndpointAsset { workflow: workflow.clone(), mode: *mode, timeout_ms }, home, output)?;
+        }
         EndpointCommand::List => list(home, output)?,
         EndpointCommand::Delete { path } => delete(path, home, output)?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn create(path: &str, workflow: &str, mode: Mode, home: &Home, output: &Output) -> Result<(), CliError> {
+fn create(path: &str, endpoint: EndpointAsset, home: &Home, output: &Output) -> Result<(), CliError> {
     check(path)?;
+    if endpoint.timeout_ms.is_some_and(|ms| ms == 0 || ms > MAX_TIMEOUT_MS) {
+        return Err(CliError::usage("--timeout must be more than zero and at most one hour"));
+    }
+    let workflow = endpoint.workflow.as_str();
     let bound = AssetName::new(WORKFLOW, workflow);
     if home.store.asset(&bound, At::Latest).map_err(CliError::store)?.is_none() {
         return Err(missing(home.store.as_ref(), WORKFLOW, workflow, None));
@@ -79,15 +99,15 @@ fn create(path: &str, workflow: &str, mode: Mode, home: &Home, output: &Output) 
     if assets::published(home.store.as_ref(), workflow, At::Latest).map_err(CliError::assets)?.is_none() {
         return Err(CliError::refused(format!("workflow {workflow} was never published")).help(format!("publish it first: viat workflow publish {workflow}")));
     }
-    let body = serde_json::to_vec(&EndpointAsset { workflow: workflow.to_owned(), mode }).map_err(|error| CliError::usage(error.to_string()))?;
+    let body = serde_json::to_vec(&endpoint).map_err(|error| CliError::usage(error.to_string()))?;
     let name = AssetName::new(ENDPOINT, path);
     let put = Op::PutAsset { name: name.clone(), hash: Hash::of(&body), body, refs: vec![bound.clone()], at: inputs::now() };
     let unit = Unit::from(put).guarded(Precondition::AssetLive(bound)).guarded(Precondition::AssetAbsent(name));
     home.store.commit_blocking(unit).map_err(CliError::store)?;
     if output.json {
-        return output.value(&json!({"path": path, "workflow": workflow, "mode": mode}));
+        return output.value(&json!({"path": path, "workflow": workflow, "mode": endpoint.mode}));
     }
-    output.line(&format!("endpoint {path} runs workflow {workflow}"))
+    output.line(&format!("endpoint {path} runs workflow {workflow}; call it: POST /e{path}"))
 }
 
 fn list(home: &Home, output: &Output) -> Result<(), CliError> {

@@ -80,8 +80,8 @@ impl CliError {
             DriverError::Assets(error) => CliError::assets(error),
             DriverError::Owned(_) => CliError::refused("another viat process on this home has the run, and that process is alive")
                 .help("a server's runs are reached through the server by themselves; a run in the foreground is ended there, with ^C"),
-            DriverError::Ended | DriverError::NotHere => CliError::refused(error.to_string()),
-            DriverError::TooDeep => CliError::usage(error.to_string()),
+            DriverError::Ended | DriverError::Refused(_) | DriverError::NotHere => CliError::refused(error.to_string()),
+            DriverError::TooDeep | DriverError::TooBig(_) => CliError::usage(error.to_string()),
             DriverError::Io(_) | DriverError::Closed => CliError::new(STORE, error.to_string()),
         }
     }

@@ -3,22 +3,26 @@
 use viat_engine::journal::Batch;
 use viat_engine::ledger::ledger;
 use viat_engine::transitions::transitions;
-use viat_store::{RunId, Store};
+use viat_store::{RunId, Store, big};
 
 use super::error::CliError;
 use super::output::Output;
 use crate::wiring::Home;
 
-/// The batches of a run's journal.
-pub fn journal(store: &dyn Store, id: &RunId) -> Result<Vec<Batch>, CliError> {
-    let encoded = store.journal(id, 0).map_err(CliError::store)?;
-    let batches = encoded.iter().map(|batch| batch.decode());
-    batches.collect::<Result<_, _>>().map_err(|error| CliError::failed(format!("the journal of run {id} cannot be read: {error}")))
+/// Folds the batches of a run's journal, one after the other: together they may take more memory than there is.
+pub fn read<T>(store: &dyn Store, id: &RunId, fold: impl FnOnce(&mut dyn Iterator<Item = Batch>) -> T) -> Result<T, CliError> {
+    let journal = store.journal(id, 0).map_err(CliError::store)?;
+    big::read(store, &journal, fold).map_err(|error| unreadable(id, &error))
+}
+
+/// The error for a journal of which something is damaged or missing.
+pub fn unreadable(id: &RunId, problem: &dyn std::fmt::Display) -> CliError {
+    CliError::failed(format!("the journal of run {id} cannot be read: {problem}"))
 }
 
 /// Prints one line for each script entry that came to an end: its path and what it came to.
 pub fn show_ledger(id: &RunId, home: &Home, output: &Output) -> Result<(), CliError> {
-    let lines = ledger(&journal(home.store.as_ref(), id)?);
+    let lines = read(home.store.as_ref(), id, |journal| ledger(journal))?;
     if output.json {
         return output.value(&lines);
     }
@@ -33,7 +37,7 @@ pub fn show_ledger(id: &RunId, home: &Home, output: &Output) -> Result<(), CliEr
 
 /// Prints every change of state.
 pub fn show_transitions(id: &RunId, home: &Home, output: &Output) -> Result<(), CliError> {
-    let found = transitions(&journal(home.store.as_ref(), id)?);
+    let found = read(home.store.as_ref(), id, |journal| transitions(journal))?;
     if output.json {
         return output.value(&found);
     }

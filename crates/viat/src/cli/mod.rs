@@ -6,14 +6,17 @@ mod client;
 mod compile;
 mod demo;
 mod doctor;
-mod endpoint;
+pub mod endpoint;
 pub mod error;
 mod event;
 mod example;
-mod history;
+pub mod history;
 mod inputs;
 pub mod output;
 mod progress;
+mod recover;
+mod rehearse;
+pub mod review;
 mod run;
 mod script;
 mod server;
@@ -35,7 +38,7 @@ use output::Output;
 
 /// A workflow engine that knows what failed, what is done and what happens next.
 #[derive(Parser)]
-#[command(name = "viat", version, about, propagate_version = true, max_term_width = 110)]
+#[command(name = "viat", version, about, max_term_width = 110)]
 struct Cli {
     #[command(flatten)]
     global: Global,
@@ -71,6 +74,9 @@ enum Command {
     /// Events: what runs wait for.
     #[command(subcommand)]
     Event(event::EventCommand),
+    /// Reviews: what runs ask people.
+    #[command(subcommand)]
+    Review(review::ReviewCommand),
     /// Endpoints: HTTP routes bound to published workflows.
     #[command(subcommand)]
     Endpoint(endpoint::EndpointCommand),
@@ -128,6 +134,7 @@ fn dispatch(cli: &Cli, output: &Output) -> Result<ExitCode, CliError> {
         Command::Run(command) => run::run(command, &home()?, output),
         Command::Server(args) => server::run(args, &home()?, output),
         Command::Event(command) => event::run(command, &home()?, output),
+        Command::Review(command) => review::run(command, &home()?, output),
         Command::Endpoint(command) => endpoint::run(command, &home()?, output),
         Command::Init(args) => example::init(args, output),
         Command::Apply(args) => apply::run(args, &home()?, output),
@@ -142,13 +149,16 @@ fn dispatch(cli: &Cli, output: &Output) -> Result<ExitCode, CliError> {
 
 /// The record of a run.
 pub fn run_record(store: &dyn Store, id: &RunId) -> Result<RunRecord, CliError> {
-    let batches = history::journal(store, id)?;
-    let unreadable = || CliError::failed(format!("the journal of run {id} cannot be read: it does not begin with `created`"));
-    let record = RunRecord::of(&batches).ok_or_else(unreadable)?;
+    let unreadable = || history::unreadable(id, &"it does not begin with `created`");
+    let record = history::read(store, id, |journal| RunRecord::of(journal))?.ok_or_else(unreadable)?;
     // Whether it waits or runs is no event; the store's row was written with the last ones.
     let row = store.run(id).map_err(CliError::store)?;
-    let waits = row.is_some_and(|row| row.summary.status == Status::Waiting.name());
-    Ok(if waits && record.status == Status::Running { record.with_status(Status::Waiting) } else { record })
+    let told = row.map(|row| row.summary.status).unwrap_or_default();
+    let resting = [Status::Waiting, Status::NeedsAttention].into_iter().find(|status| status.name() == told);
+    Ok(match resting {
+        Some(status) if matches!(record.status, Status::Running | Status::Waiting | Status::NeedsAttention) => record.with_status(status),
+        _ => record,
+    })
 }
 
 /// Finds a run by its id or by a unique beginning of it.
@@ -189,4 +199,14 @@ pub fn check_event_name(name: &str) -> Result<(), CliError> {
         return Err(CliError::usage("an event's name has 1 to 256 bytes and no control characters"));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_arguments_collide() {
+        Cli::command().debug_assert();
+    }
 }

@@ -1,18 +1,18 @@
-//! `viat run`: list, show, logs, resume.
+//! `viat run`: list, show, logs, and the way to the others.
 
 use std::process::ExitCode;
 
 use clap::Subcommand;
 use serde_json::json;
 use viat_engine::Status;
-use viat_engine::record::{AttemptRecord, AttemptStatus, RunRecord, rfc3339};
+use viat_engine::record::{AttemptRecord, AttemptStatus, Compensation, RunRecord, rfc3339};
+use viat_runner::driver::PENDING_REVIEW;
 use viat_store::{RunFilter, RunId, RunRow};
 
 use super::error::CliError;
 use super::output::{Output, printable};
 use super::progress::{decided, failed_record, span};
-use super::watch::Watch;
-use super::{background, find_run, history, run_record, test};
+use super::{background, find_run, history, recover, run_record};
 use crate::wiring::Home;
 
 /// The most rows that a list shows at once.
@@ -80,12 +80,20 @@ pub enum RunCommand {
         /// The run's id.
         run: String,
     },
-    /// Goes on with a run whose engine died or was interrupted, keeping everything that is done.
-    #[command(after_help = "Example:\n  viat run resume 0198f3c2")]
-    Resume {
-        /// The run's id.
-        run: String,
-    },
+    /// Goes on with a run that failed, or whose engine died or was interrupted, keeping everything that is done.
+    #[command(after_help = "Example:\n  viat run resume 0198f3c2\n  viat run resume 0198f3c2 --from reserve --accept-repeat 'the booking was removed by hand'")]
+    Resume(recover::ResumeArgs),
+    /// Says what came of an attempt whose outcome nobody could find out: the run goes on from there.
+    #[command(
+        after_help = "Example:\n  viat run settle 0198f3c2 --step pay --completed '{\"payment\": \"p1\"}'\n  viat run settle 0198f3c2 --step pay --not-done --reason 'the bank has no record of it'"
+    )]
+    Settle(recover::SettleArgs),
+    /// Undoes the effects of a run that failed or was cancelled, newest first.
+    #[command(after_help = "Example:\n  viat run compensate 0198f3c2 --reason 'the customer withdrew'")]
+    Compensate(recover::CompensateArgs),
+    /// Moves a run that failed or waits to another version of its workflow; what is done must be the same there.
+    #[command(after_help = "Example:\n  viat run migrate 0198f3c2 --to-version 3 --reason 'the bug in `pay` is mended'")]
+    Migrate(recover::MigrateArgs),
 }
 
 /// Does what the command says.
@@ -99,7 +107,10 @@ pub fn run(command: &RunCommand, home: &Home, output: &Output) -> Result<ExitCod
         RunCommand::Watch { run } => return background::watch(&find_run(home.store.as_ref(), run)?, home, output),
         RunCommand::Ledger { run } => history::show_ledger(&find_run(home.store.as_ref(), run)?, home, output)?,
         RunCommand::Transitions { run } => history::show_transitions(&find_run(home.store.as_ref(), run)?, home, output)?,
-        RunCommand::Resume { run } => return resume(&find_run(home.store.as_ref(), run)?, home, output),
+        RunCommand::Resume(args) => return recover::resume(args, home, output),
+        RunCommand::Settle(args) => return recover::settle(args, home, output),
+        RunCommand::Compensate(args) => return recover::compensate(args, home, output),
+        RunCommand::Migrate(args) => return recover::migrate(args, home, output),
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -218,6 +229,15 @@ fn show(id: &RunId, home: &Home, output: &Output) -> Result<(), CliError> {
         let why = if row.owner.is_none() { "it waits for a server (viat server)" } else { "its engine is gone" };
         output.line(&format!("{why}; go on with: viat run resume {id}"))?;
     }
+    for review in record.reviews.iter().filter(|review| review.status == PENDING_REVIEW) {
+        output.line(&format!("it asks  {}; look at it with: viat review show {}", printable(&review.title), review.id))?;
+    }
+    if record.compensation != Compensation::None {
+        output.line(&format!("undoing  {}; effect by effect: viat run ledger {id}", json!(record.compensation).as_str().unwrap_or_default()))?;
+    }
+    if let Some(how) = recover::how_to_settle(&record) {
+        output.line(&how)?;
+    }
     output.line("")?;
     let rows: Vec<Vec<String>> = record.attempts.iter().map(attempt_row).collect();
     output.table(&["STEP", "TRY", "STATUS", "WAITED", "TOOK", "WHAT"], &rows, "no attempts")?;
@@ -282,11 +302,4 @@ fn logs(id: &RunId, step: Option<&str>, attempt: Option<u32>, home: &Home, outpu
         output.note("nothing was printed (what an attempt printed is kept when it ends; an engine that dies loses it)");
     }
     Ok(())
-}
-
-fn resume(id: &RunId, home: &Home, output: &Output) -> Result<ExitCode, CliError> {
-    let watch = Watch::begin()?;
-    let driver = home.driver(false)?;
-    driver.adopt(id, Some(watch.sender())).map_err(CliError::driver)?;
-    test::follow(id, &driver, &watch, home, output)
 }

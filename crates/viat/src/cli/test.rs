@@ -13,10 +13,11 @@ use viat_store::{At, RunId};
 use super::error::CliError;
 use super::output::Output;
 use super::progress::{Progress, span};
+use super::rehearse::RehearsalArgs;
 use super::watch::{Ending, Watch};
-use super::{inputs, run, run_record};
+use super::{inputs, recover, run, run_record};
 use crate::start::{Request, Which, prepare};
-use crate::wiring::{Home, execution_deadline_ms};
+use crate::wiring::{Home, Mode, execution_deadline_ms};
 
 /// What `workflow test` takes.
 #[derive(Args)]
@@ -32,6 +33,8 @@ pub struct TestArgs {
     /// Skip waits and retry delays while nothing real is running.
     #[arg(long)]
     fast_forward: bool,
+    #[command(flatten)]
+    rehearsal: RehearsalArgs,
 }
 
 /// How long running attempts may finish once the command is interrupted.
@@ -46,7 +49,8 @@ pub fn test(args: &TestArgs, home: &Home, output: &Output) -> Result<ExitCode, C
     warn_of_drafts(&new, home, output)?;
     let id = new.id.clone();
     let watch = Watch::begin()?;
-    let driver = home.driver(args.fast_forward)?;
+    let rehearsal = args.rehearsal.rehearsal(&new.program)?;
+    let driver = home.engine(Mode { fast_forward: args.fast_forward, rehearsal, ..Mode::default() })?;
     driver.start_run(new, Some(watch.sender())).map_err(CliError::driver)?;
     follow(&id, &driver, &watch, home, output)
 }
@@ -70,11 +74,18 @@ fn warn_of_drafts(new: &NewRun, home: &Home, output: &Output) -> Result<(), CliE
 
 /// Shows a run of this command's engine until its end, and prints what came of it.
 pub fn follow(id: &RunId, driver: &Driver, watch: &Watch, home: &Home, output: &Output) -> Result<ExitCode, CliError> {
+    until_over(id, driver, watch, home, output)?;
+    conclude(id, home, output)
+}
+
+/// Shows a run of this command's engine until it is over, or nobody but a person can say how it goes on.
+pub fn until_over(id: &RunId, driver: &Driver, watch: &Watch, home: &Home, output: &Output) -> Result<(), CliError> {
     let mut progress = Progress::new(output);
-    let ending = watch.wait(&mut progress);
+    let stuck = || home.store.run(id).is_ok_and(|row| row.is_some_and(|row| row.summary.status == Status::NeedsAttention.name()));
+    let ending = watch.wait(&mut progress, stuck);
     progress.finish();
     match ending {
-        Ending::Ended => conclude(id, home, output),
+        Ending::Ended | Ending::Stuck => Ok(()),
         Ending::Lost(error) => Err(CliError::store(error).help(format!("run {id} stays as the store has it; go on with: viat run resume {id}"))),
         Ending::Interrupted => {
             output.note(&format!("interrupted: what runs may finish within {} s; interrupt again to end it now", INTERRUPT_GRACE.as_secs()));
@@ -124,6 +135,9 @@ fn summary(record: &RunRecord, home: &Home, output: &Output) {
         output.note(&format!("deferred: {} (a server of this home runs them; without one: viat run resume ID)", queued.join(", ")));
     }
     run::explain_error(record, output);
+    if let Some(how) = recover::how_to_settle(record) {
+        output.note(&how);
+    }
     if record.error.is_some()
         && let Some(failed) = record.attempts.iter().rev().find(|attempt| attempt.status == AttemptStatus::Failed && !attempt.recovered)
     {

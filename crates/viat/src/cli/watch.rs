@@ -5,6 +5,7 @@ use std::sync::{Arc, mpsc};
 
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::{Handle, Signals};
+use viat_engine::journal::Event;
 use viat_runner::driver::{News, NewsSender};
 use viat_store::StoreError;
 
@@ -21,6 +22,8 @@ enum Heard {
 pub enum Ending {
     /// The run is terminal.
     Ended,
+    /// Only a person can say how it goes on.
+    Stuck,
     /// The run is no longer this engine's.
     Lost(StoreError),
     /// Somebody pressed ^C or sent SIGTERM.
@@ -70,11 +73,20 @@ impl Watch {
         })
     }
 
-    /// Shows progress until the run ends, is lost, or the command is interrupted.
-    pub fn wait(&self, progress: &mut Progress) -> Ending {
+    /// Shows progress until the run ends, is `stuck`, is lost, or the command is interrupted.
+    ///
+    /// Whether it is stuck is asked from the first sign of it on.
+    pub fn wait(&self, progress: &mut Progress, stuck: impl Fn() -> bool) -> Ending {
+        let mut signs = false;
         loop {
             match self.receiver.recv() {
-                Ok(Heard::News(News::Events(batch))) => progress.events(&batch),
+                Ok(Heard::News(News::Events(batch))) => {
+                    progress.events(&batch);
+                    signs |= batch.events.iter().any(|event| matches!(event, Event::AttentionNeeded { .. } | Event::Adopted { .. }));
+                    if signs && stuck() {
+                        return Ending::Stuck;
+                    }
+                }
                 Ok(Heard::News(News::Progress { path, fraction, note })) => progress.said(&path, fraction, note.as_deref()),
                 Ok(Heard::News(News::Troubled(error))) => progress.troubled(&error),
                 Ok(Heard::News(News::Ended)) => return Ending::Ended,

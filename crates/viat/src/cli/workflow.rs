@@ -265,12 +265,12 @@ pub fn delete(kind: &str, name: &str, home: &Home, output: &Output) -> Result<()
 /// The assets that a definition needs, sorted.
 fn references(definition: &Definition) -> Vec<AssetName> {
     let nodes = definition.regions.iter().flat_map(|region| region.nodes.iter());
-    let names = nodes.filter_map(|node| match &node.op {
-        Entry::Script(script) => Some(AssetName::new(SCRIPT, script.name.clone())),
+    let workflows = nodes.filter_map(|node| match &node.op {
         Entry::Call(call) => Some(AssetName::new(WORKFLOW, call.workflow.clone())),
         _ => None,
     });
-    names.collect::<std::collections::BTreeSet<_>>().into_iter().collect()
+    let scripts = assets::scripts_in(definition).into_iter().map(|name| AssetName::new(SCRIPT, name));
+    workflows.chain(scripts).collect::<std::collections::BTreeSet<_>>().into_iter().collect()
 }
 
 /// What a document may name: what is in the store.

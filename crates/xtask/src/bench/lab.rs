@@ -9,7 +9,7 @@ use viat_dialect::{Languages, Names, Style, compile};
 use viat_engine::Program;
 use viat_runner::assets::{SCRIPT, ScriptAsset};
 use viat_runner::clock::wall_now;
-use viat_runner::driver::{Driver, NewRun, NewsSender, Setup};
+use viat_runner::driver::{Driver, NewRun, NewsSender, Rehearsal, Setup};
 use viat_runner::logs::Logs;
 use viat_runner::script::{Interpreter, RunnerConfig, inspect};
 use viat_store::{AssetName, Hash, Op, RunId, SqliteStore, Store, Unit};
@@ -54,7 +54,9 @@ impl Lab {
             languages: Arc::new(Languages::default()),
             logs: Logs::at(home.join("logs")),
             fast_forward: false,
+            rehearsal: Rehearsal::default(),
             background: false,
+            hands_off: false,
             active_budget_ms: 3_600_000,
             observer: None,
         };

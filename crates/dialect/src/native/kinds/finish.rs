@@ -9,7 +9,8 @@ use viat_engine::ir::Template;
 use super::super::fields::given;
 use super::super::reader::Reader;
 use super::super::typed::{Fail, Filled, Kind};
-use crate::yaml::{Entry, Node, Value};
+use super::text::text;
+use crate::yaml::{Entry, Value};
 
 const DEFAULT_STATUS: u16 = 400;
 const DEFAULT_CODE: &str = "failed";
@@ -34,26 +35,6 @@ pub fn fail(reader: &mut Reader<'_, '_>, key: &Entry) -> Kind {
     let message = node.get("message").map_or_else(|| code.clone(), |field| text(reader, &field.value, "`message`", false));
     let extra = node.get("extra").filter(|field| field.value.value != Value::Null).map(|field| reader.template(&field.value));
     Kind::Fail(Box::new(Fail { status, code, message, extra }))
-}
-
-/// A template that must come to a string.
-fn text(reader: &mut Reader<'_, '_>, node: &Node, what: &str, required: bool) -> Filled {
-    let filled = reader.template(node);
-    let good = match &filled.template {
-        Template::Reference(_) | Template::Expression(_) | Template::Text(_) => true,
-        Template::Literal(Json::String(text)) => !(required && text.is_empty()),
-        // What was reported already has become null.
-        Template::Literal(Json::Null) => reader.report.has_error_in(&node.span),
-        Template::Literal(_) | Template::List(_) | Template::Map(_) => false,
-    };
-    if !good {
-        let wanted = if required { "a string that is not empty" } else { "a string" };
-        let complaint = reader.report.error("wrong-type", node.span, format!("{what} must be {wanted}, not {}", given(node)));
-        if matches!(node.value, Value::Int(_) | Value::Float(_) | Value::Bool(_)) {
-            complaint.help(format!("quote it: \"{}\"", node.shown()));
-        }
-    }
-    filled
 }
 
 /// Reads a `return` entry.

@@ -2,17 +2,19 @@
 
 mod call;
 mod choice;
+mod compensate;
 mod each;
+mod effect;
 mod finish;
-mod later;
 mod parallel;
+mod review;
 mod script;
+mod text;
 mod wait;
 
 use super::fields::is_policy;
-use super::reader::{Later, Reader};
+use super::reader::Reader;
 use super::typed::Kind;
-use crate::diagnostic::Report;
 use crate::suggest;
 use crate::yaml::{Entry, Node, Value};
 
@@ -40,21 +42,19 @@ pub fn is_entry_key(key: &str) -> bool {
 pub fn read(reader: &mut Reader<'_, '_>, node: &Node, key: &Entry, id: &str) -> Kind {
     beside(reader, node, key, id);
     inside(reader, node, key, id);
-    let kind = match key.key.as_str() {
-        "script" => return script::read(reader, node, key),
-        "if" => return choice::read(reader, node, key),
-        "set" => return Kind::Set(reader.template(&key.value)),
-        "parallel" => return parallel::read(reader, key),
-        "loop" => return each::read(reader, key),
-        "workflow" => return call::read(reader, node, key),
-        "wait" => return wait::read(reader, key),
-        "fail" => return finish::fail(reader, key),
-        "return" => return finish::give_back(reader, key),
-        "review" => later::review(reader, key),
-        _ => later::compensate(reader, key),
-    };
-    reader.later(&key.key, key.key_span, node.span);
-    kind
+    match key.key.as_str() {
+        "script" => script::read(reader, node, key),
+        "if" => choice::read(reader, node, key),
+        "set" => Kind::Set(reader.template(&key.value)),
+        "parallel" => parallel::read(reader, key),
+        "loop" => each::read(reader, key),
+        "workflow" => call::read(reader, node, key),
+        "wait" => wait::read(reader, key),
+        "fail" => finish::fail(reader, key),
+        "return" => finish::give_back(reader, key),
+        "review" => review::read(reader, key),
+        _ => compensate::read(reader, key),
+    }
 }
 
 /// Refuses the keys that do not belong beside this kind.
@@ -124,15 +124,5 @@ fn scripts_inside(node: &Node, found: &mut Vec<String>) {
             entries.iter().for_each(|entry| scripts_inside(&entry.value, found));
         }
         _ => {}
-    }
-}
-
-/// Says of what is right and cannot run yet that it cannot: only where nothing else is wrong.
-pub fn report_later(report: &mut Report<'_>, later: Vec<Later>) {
-    let clean: Vec<Later> = later.into_iter().filter(|one| !report.has_error_in(&one.entry)).collect();
-    for one in clean {
-        report
-            .error("not-yet", one.key, format!("`{}` is not available in this version yet", one.what))
-            .help("it needs the ledger of effects and reviews, which this version does not keep");
     }
 }

@@ -4,6 +4,7 @@ use super::super::names;
 use super::super::reader::Reader;
 use super::super::typed::{Filled, Kind, OnError, Script};
 use super::super::{on_error, retry};
+use super::effect;
 use crate::duration::LONGEST_ENTRY_TIMEOUT_MS;
 use crate::suggest;
 use crate::yaml::{Entry, Node, Value};
@@ -16,43 +17,14 @@ pub fn read(reader: &mut Reader<'_, '_>, node: &Node, key: &Entry) -> Kind {
     let on_error = node.get("on_error").map_or(OnError::Fail, |field| on_error::read(reader, field));
     let timeout = node.get("timeout").and_then(|field| reader.timeout(&field.value, Some(LONGEST_ENTRY_TIMEOUT_MS)));
     let idempotent = node.get("idempotent").and_then(|field| reader.boolean(&field.value, "`idempotent`")).unwrap_or(false);
-    let mut before = Vec::new();
     let idempotency_key = node.get("idempotency_key").map(|field| reader.template(&field.value));
-    if let Some(field) = node.get("resolve") {
-        before.extend(helper_script(reader, field, &["script", "args"]));
-        reader.later("resolve", field.key_span, node.span);
-    }
-    let mut after = Vec::new();
-    if let Some(field) = node.get("compensate") {
-        after.extend(helper_script(reader, field, &["script", "args", "retry", "timeout", "irreversible"]));
-        reader.later("compensate", field.key_span, node.span);
-    }
-    Kind::Script(Box::new(Script { name, args, retry, on_error, timeout, idempotent, idempotency_key, before, after }))
-}
-
-/// `resolve` and `compensate`: a script of their own with its args.
-fn helper_script(reader: &mut Reader<'_, '_>, field: &Entry, known: &[&str]) -> Option<Filled> {
-    let what = format!("`{}`", field.key);
-    let entries = reader.map(&field.value, &what)?;
-    reader.known_keys(entries, &what, known);
-    if let Some(reason) = field.value.get("irreversible") {
-        reader.string(&reason.value, "`irreversible`");
-        return None;
-    }
-    if let Some(script) = reader.required(&field.value, "script", &what, field.key_span) {
-        name(reader, &script.value);
-    }
-    if let Some(policy) = field.value.get("retry") {
-        retry::read(reader, policy);
-    }
-    if let Some(timeout) = field.value.get("timeout") {
-        reader.timeout(&timeout.value, Some(LONGEST_ENTRY_TIMEOUT_MS));
-    }
-    field.value.get("args").map(|args| reader.template_map(&args.value, "`args`"))
+    let resolve = node.get("resolve").and_then(|field| effect::resolve(reader, field));
+    let compensate = node.get("compensate").map(|field| effect::compensate(reader, field));
+    Kind::Script(Box::new(Script { name, args, retry, on_error, timeout, idempotent, idempotency_key, resolve, compensate }))
 }
 
 /// The name of a script that exists.
-fn name(reader: &mut Reader<'_, '_>, node: &Node) -> String {
+pub fn name(reader: &mut Reader<'_, '_>, node: &Node) -> String {
     let Value::String(name) = &node.value else {
         reader.wrong_sort(node, "`script`", "the name of a script");
         return String::new();

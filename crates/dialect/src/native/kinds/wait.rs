@@ -9,6 +9,7 @@ use viat_engine::ir::Template;
 use super::super::fields::given;
 use super::super::reader::Reader;
 use super::super::typed::{Budget, Filled, Kind, Wait};
+use super::text::{fixed_timeout, is_open};
 use crate::duration::{self, Duration};
 use crate::yaml::{Entry, Node, Value};
 
@@ -49,12 +50,7 @@ fn timeout(reader: &mut Reader<'_, '_>, key: &Entry, field: &Entry) -> Option<Bu
         reader.report.error("unknown-key", field.key_span, "`timeout` goes with `event`").help("a wait `for` a time or `until` a time ends by itself");
         return None;
     }
-    if matches!(&field.value.value, Value::String(text) if text.contains('$')) {
-        let message = format!("the `timeout` of a wait is fixed: it cannot be `{}`", field.value.shown());
-        reader.report.error("bad-duration", field.value.span, message).help(duration::ALLOWED);
-        return None;
-    }
-    reader.timeout(&field.value, None)
+    fixed_timeout(reader, &field.value, "wait")
 }
 
 /// A duration: checked now if it is fixed, else when the entry is reached.
@@ -129,9 +125,4 @@ fn event(reader: &mut Reader<'_, '_>, node: &Node) -> Filled {
         reader.report.error("wrong-type", node.span, format!("`event` must be the name of an event, not {}", given(node)));
     }
     filled
-}
-
-/// Whether a template's value is known only when it is reached.
-fn is_open(filled: &Filled) -> bool {
-    matches!(filled.template, Template::Reference(_) | Template::Expression(_) | Template::Text(_))
 }

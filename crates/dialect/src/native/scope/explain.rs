@@ -63,7 +63,7 @@ impl Checker<'_, '_, '_> {
         let root = used.root.as_str();
         let output = used.with(&format!("{root}.output"));
         match first {
-            Some("output") if has.output => {}
+            Some("output") if has.output => self.review_key(used),
             Some("_error") if has.error => {}
             Some("_errors") if has.errors => {}
             _ if !has.output => {
@@ -172,6 +172,10 @@ impl Checker<'_, '_, '_> {
     }
 
     fn unknown(&mut self, used: &Use) {
+        if self.report.is_full() {
+            self.report.error("unknown-name", used.span, "nothing here is called so");
+            return;
+        }
         let fixed = ["inputs", "run", "iteration", "_error"];
         let visible = self.visible.keys().copied().chain(fixed);
         let everything = self.places.keys().copied();

@@ -1,13 +1,15 @@
 //! Static scope: every name that a template uses is checked when the workflow is created.
 
+mod decision;
 mod explain;
 mod places;
+mod undo;
 
 use std::collections::BTreeMap;
 
 use places::{Container, Place};
 
-use super::typed::{Document, Entry, Filled, Kind, Loop, OnError, Parallel, Script, Source, Wait};
+use super::typed::{Document, Entry, Filled, Kind, Loop, OnError, Parallel, Script, Source, Undo, Wait};
 use crate::diagnostic::{Report, Span};
 
 /// What a visible name is.
@@ -106,7 +108,8 @@ impl<'d> Checker<'_, '_, 'd> {
             Kind::Call(call) => self.filled(&call.args),
             Kind::Wait(Wait::For(filled, _) | Wait::Until(filled) | Wait::Event { name: filled, .. }) => self.filled(filled),
             Kind::Fail(fail) => [&fail.code, &fail.message].into_iter().chain(&fail.extra).for_each(|filled| self.filled(filled)),
-            Kind::Later(templates) => templates.iter().for_each(|filled| self.filled(filled)),
+            Kind::Review(asked) => std::iter::once(&asked.title).chain(&asked.show).chain(&asked.assignees).for_each(|filled| self.filled(filled)),
+            Kind::Compensate(targets) => targets.iter().for_each(|target| self.target(target)),
             Kind::If(choice) => {
                 self.filled(&choice.condition);
                 self.local(Container { owner, branch: "then", name: "" }, &choice.then);
@@ -158,7 +161,8 @@ impl<'d> Checker<'_, '_, 'd> {
 
     fn script(&mut self, entry: &'d Entry, script: &'d Script) {
         self.filled(&script.args);
-        script.idempotency_key.iter().chain(&script.before).for_each(|filled| self.filled(filled));
+        let resolve = script.resolve.as_ref().map(|helper| &helper.args);
+        script.idempotency_key.iter().chain(resolve).for_each(|filled| self.filled(filled));
         let owner = entry.id.as_str();
         if let OnError::Catch(entries) = &script.on_error {
             self.catches += 1;
@@ -167,9 +171,9 @@ impl<'d> Checker<'_, '_, 'd> {
             self.visible.remove(owner);
             self.catches -= 1;
         }
-        if !script.after.is_empty() {
+        if let Some(Undo::Script(helper)) = &script.compensate {
             self.visible.insert(owner, Visible::Entry { span: entry.id_span, has: has(&entry.kind) });
-            script.after.iter().for_each(|filled| self.filled(filled));
+            self.filled(&helper.args);
             self.visible.remove(owner);
         }
     }
@@ -177,6 +181,9 @@ impl<'d> Checker<'_, '_, 'd> {
     fn filled(&mut self, filled: &Filled) {
         for found in &filled.uses {
             self.found(found);
+        }
+        for compared in &filled.compared {
+            self.decision(compared);
         }
     }
 }
@@ -190,6 +197,6 @@ fn has(kind: &Kind) -> Has {
         Kind::Parallel(_) => Has::default(),
         Kind::Loop(_) => Has { errors: true, ..value },
         Kind::Broken => Has { anything: true, ..value },
-        Kind::If(_) | Kind::Set(_) | Kind::Call(_) | Kind::Wait(_) | Kind::Fail(_) | Kind::Return(_) | Kind::Later(_) => value,
+        Kind::If(_) | Kind::Set(_) | Kind::Call(_) | Kind::Wait(_) | Kind::Fail(_) | Kind::Return(_) | Kind::Review(_) | Kind::Compensate(_) => value,
     }
 }

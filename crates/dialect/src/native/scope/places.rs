@@ -32,6 +32,8 @@ impl Container<'_> {
 #[derive(Clone, Debug)]
 pub struct Place<'d> {
     pub span: Span,
+    /// What stands there.
+    pub kind: &'d Kind,
     /// The lists around it, outermost first.
     pub containers: Vec<Container<'d>>,
 }
@@ -45,7 +47,7 @@ pub fn collect<'d>(
 ) {
     for entry in entries {
         let owner = entry.id.as_str();
-        places.entry(owner).or_insert_with(|| Place { span: entry.id_span, containers: around.clone() });
+        places.entry(owner).or_insert_with(|| Place { span: entry.id_span, kind: &entry.kind, containers: around.clone() });
         let mut inside = |branch: &'static str, name: &'d str, entries: &'d [Entry], variables: &mut BTreeMap<&'d str, &'d str>| {
             around.push(Container { owner, branch, name });
             collect(entries, around, places, variables);
@@ -68,7 +70,8 @@ pub fn collect<'d>(
                     inside("catch", "", entries, variables);
                 }
             }
-            Kind::Set(_) | Kind::Call(_) | Kind::Wait(_) | Kind::Fail(_) | Kind::Return(_) | Kind::Later(_) | Kind::Broken => {}
+            Kind::Set(_) | Kind::Call(_) | Kind::Wait(_) | Kind::Fail(_) | Kind::Return(_) => {}
+            Kind::Review(_) | Kind::Compensate(_) | Kind::Broken => {}
         }
     }
 }

@@ -1,0 +1,139 @@
+//! The record of recovery: what was undone, what people decided, how often the run was begun anew.
+
+use serde_json::Value;
+
+use super::{Compensation, Decision, Fold, LedgerStatus, Millis, Path, Reason, ReviewRecord, Status};
+use crate::journal::{Event, ReviewDecision, ReviewRequest, Undo};
+
+/// The status of a review that nobody has decided yet.
+const PENDING: &str = "pending_review";
+
+impl Fold {
+    pub(super) fn recovery(&mut self, event: &Event, at: Millis) {
+        match event {
+            Event::CompensationPrepared { path, undo } => {
+                let may_repeat = matches!(undo, Undo::Script(undo) if undo.idempotent || !undo.retry.is_empty());
+                self.undoable.insert(path.clone(), may_repeat);
+            }
+            Event::CompensationStarted { error, .. } => {
+                self.withdraw_reviews();
+                if let Some(record) = &mut self.record {
+                    record.status = Status::Compensating;
+                    record.compensation = Compensation::Running;
+                    record.error = Some(error.clone());
+                    record.ended_at = None;
+                }
+            }
+            Event::EffectIrreversible { path } => self.undone(path, LedgerStatus::Irreversible),
+            Event::CompensationFailed { path, .. } => self.undone(path, LedgerStatus::CompensationFailed),
+            Event::Resolved { path, attempt, output } => {
+                if output.is_some() {
+                    if let Some(row) = self.attempt(path, *attempt) {
+                        row.decision = Some(Decision::stop(Reason::Resolved));
+                    }
+                    self.completed(path);
+                }
+            }
+            Event::AttentionNeeded { error, .. } => self.record.iter_mut().for_each(|record| record.error = Some(error.clone())),
+            Event::Settled { path, output, .. } => {
+                self.record.iter_mut().for_each(|record| record.error = None);
+                if output.is_some() {
+                    self.completed(path);
+                }
+            }
+            Event::Resumed { deadline, .. } => self.resumed(*deadline),
+            Event::Migrated { version, .. } => self.record.iter_mut().for_each(|record| record.version = *version),
+            Event::ReviewRequested { path, review } => self.review_requested(path, review, at),
+            Event::ReviewExtended { path, due, .. } => self.review(path).into_iter().for_each(|review| review.due = *due),
+            Event::ReviewDecided { path, decision } => self.review_decided(path, decision, at),
+            _ => {}
+        }
+    }
+
+    fn resumed(&mut self, deadline: Option<Millis>) {
+        let Some(record) = &mut self.record else { return };
+        record.status = Status::Running;
+        record.compensation = Compensation::None;
+        record.error = None;
+        record.outputs = None;
+        record.ended_at = None;
+        record.deadline = deadline;
+        for task in self.discarded_by_end.drain(..) {
+            record.deferred[task].discarded = false;
+        }
+    }
+
+    pub(super) fn undone(&mut self, path: &Path, status: LedgerStatus) {
+        let rows = self.record.iter_mut().flat_map(|record| &mut record.ledger);
+        for row in rows.filter(|row| row.path == *path) {
+            row.status = status;
+        }
+        if status == LedgerStatus::Compensated && self.record.as_ref().is_some_and(|record| record.compensation == Compensation::Running) {
+            self.discard_tasks(|task| task.path == *path);
+        }
+    }
+
+    pub(super) fn undo_failed(&mut self, path: &Path, decision: &Decision) {
+        let by_run = self.record.as_ref().is_some_and(|record| record.compensation == Compensation::Running);
+        let has_another_go = decision.is_cut_short() && !by_run && self.undoable.get(path) == Some(&true);
+        if decision.retry_wait_ms().is_none() && !has_another_go {
+            self.undone(path, LedgerStatus::CompensationFailed);
+        }
+    }
+
+    /// Where compensation stands once the run has ended.
+    pub(super) fn conclude_compensation(&mut self, status: Status) {
+        let Some(record) = &mut self.record else { return };
+        let rows = record.ledger.iter().filter(|row| self.undoable.contains_key(&row.path));
+        let standings: Vec<LedgerStatus> = rows.map(|row| row.status).collect();
+        record.compensation = match status {
+            Status::Succeeded => Compensation::None,
+            _ if standings.is_empty() => Compensation::None,
+            _ if standings.contains(&LedgerStatus::Completed) => Compensation::Available,
+            _ if standings.iter().all(|standing| *standing == LedgerStatus::Compensated) => Compensation::Complete,
+            _ => Compensation::Partial,
+        };
+    }
+
+    fn review_requested(&mut self, path: &Path, review: &ReviewRequest, at: Millis) {
+        let Some(record) = &mut self.record else { return };
+        // The same one again, after the run was moved to another version.
+        record.reviews.retain(|known| known.id != review.id);
+        record.reviews.push(ReviewRecord {
+            id: review.id.clone(),
+            step: path.last().to_owned(),
+            path: path.clone(),
+            title: review.title.clone(),
+            show: review.show.clone(),
+            form: review.form.clone(),
+            assignees: review.assignees.clone(),
+            status: PENDING,
+            created_at: at,
+            due: review.due,
+            decided_at: None,
+            by: None,
+            comment: None,
+            data: Value::Null,
+        });
+    }
+
+    fn review_decided(&mut self, path: &Path, decision: &ReviewDecision, at: Millis) {
+        let Some(review) = self.review(path) else { return };
+        review.status = decision.decision.name();
+        review.decided_at = Some(at);
+        review.by.clone_from(&decision.by);
+        review.comment.clone_from(&decision.comment);
+        review.data = decision.data.clone();
+    }
+
+    fn review(&mut self, path: &Path) -> Option<&mut ReviewRecord> {
+        self.record.as_mut()?.reviews.iter_mut().rev().find(|review| review.path == *path && review.status == PENDING)
+    }
+
+    pub(super) fn withdraw_reviews(&mut self) {
+        let reviews = self.record.iter_mut().flat_map(|record| &mut record.reviews);
+        for review in reviews.filter(|review| review.status == PENDING) {
+            review.status = "withdrawn";
+        }
+    }
+}
