@@ -6,7 +6,8 @@ use viat_engine::journal::Millis;
 
 use crate::{Asset, AssetInfo, AssetName, At, EncodedBatch, Hash, OwnerId, Receipt, ReviewFilter, ReviewRow, RunFilter, RunId, RunRow, StoreError, Unit};
 
-/// Called once, when a unit is durable or refused, on the store's own thread: be brief, hand the news on.
+/// Called once, when a unit is durable or refused, on the store's own thread ([`Store::commit_here`] may call it on the
+/// caller's): be brief, hand the news on.
 pub type Done = Box<dyn FnOnce(Result<Receipt, StoreError>) + Send>;
 
 /// Proof of life of an owner: while this value lives, [`Store::is_alive`] says yes, in every process.
@@ -49,6 +50,13 @@ pub trait Store: Send + Sync {
             }),
         );
         receiver.recv().unwrap_or(Err(StoreError::Closed))
+    }
+
+    /// As [`Store::commit`], from a thread that has nothing better to do meanwhile: where nobody else's units wait, the store
+    /// may do the work on it, which spares waking another thread and being woken again. Then `done` is called on the calling
+    /// thread, before this returns.
+    fn commit_here(&self, unit: Unit, done: Done) {
+        self.commit(unit, done);
     }
 
     /// The run's row.

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Barrier};
+use std::thread;
 use std::time::Duration;
 
 use viat_engine::journal::{Batch, Event};
@@ -247,6 +248,31 @@ fn a_long_lock_of_somebody_else_is_busy() {
     assert_eq!(store.run(&RunId::from("r")), Ok(None), "reading is not in anybody's way");
     other.execute_batch("ROLLBACK").expect("unlocked");
     store.commit_blocking(create("r").into()).expect("created");
+}
+
+#[test]
+fn a_thread_that_writes_itself_leaves_waiting_to_the_writer() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let store = SqliteStore::open(dir.path()).expect("opens");
+    let other = rusqlite::Connection::open(dir.path().join("viat.db")).expect("opens");
+    other.execute_batch("BEGIN IMMEDIATE").expect("locked");
+    let (sender, receiver) = channel();
+    store.commit_here(create("r").into(), Box::new(move |answer| _ = sender.send((answer, thread::current().id()))));
+    assert!(receiver.try_recv().is_err(), "it came back before the lock was free");
+    other.execute_batch("ROLLBACK").expect("unlocked");
+    let (answer, by) = receiver.recv().expect("called back");
+    answer.expect("created");
+    assert_ne!(by, thread::current().id());
+}
+
+#[test]
+fn a_thread_that_writes_itself_is_called_back_on_it() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let store = SqliteStore::open(dir.path()).expect("opens");
+    let (sender, receiver) = channel();
+    store.commit_here(create("r").into(), Box::new(move |answer| _ = sender.send((answer.is_ok(), thread::current().id()))));
+    assert_eq!(receiver.try_recv(), Ok((true, thread::current().id())));
+    assert!(matches!(store.run(&RunId::from("r")), Ok(Some(_))));
 }
 
 #[test]

@@ -295,8 +295,8 @@ pub fn migrate(store: &dyn Store, driver: &Driver, run: &RunId, body: MigrateBod
 
 /// A rehearsal goes on using drafts of what it calls.
 fn is_draft(store: &dyn Store, run: &RunId) -> Result<bool, CliError> {
-    let journal = history::journal(store, run)?;
-    Ok(matches!(journal.first().and_then(|batch| batch.events.first()), Some(Event::Created(created)) if created.draft))
+    let first = history::read(store, run, |journal| journal.next())?;
+    Ok(matches!(first.as_ref().and_then(|batch| batch.events.first()), Some(Event::Created(created)) if created.draft))
 }
 
 fn who(by: Option<&str>, reason: Option<&str>) -> Result<(), CliError> {

@@ -26,13 +26,11 @@ impl Fold {
             }
             Event::EffectIrreversible { path } => self.undone(path, LedgerStatus::Irreversible),
             Event::CompensationFailed { path, .. } => self.undone(path, LedgerStatus::CompensationFailed),
-            Event::Resolved { path, attempt, output } => {
-                if output.is_some() {
-                    if let Some(row) = self.attempt(path, *attempt) {
-                        row.decision = Some(Decision::stop(Reason::Resolved));
-                    }
-                    self.completed(path);
+            Event::Resolved { path, attempt, output: Some(_) } => {
+                if let Some(row) = self.attempt(path, *attempt) {
+                    row.decision = Some(Decision::stop(Reason::Resolved));
                 }
+                self.completed(path);
             }
             Event::AttentionNeeded { error, .. } => self.record.iter_mut().for_each(|record| record.error = Some(error.clone())),
             Event::Settled { path, output, .. } => {

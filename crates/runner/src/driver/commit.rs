@@ -94,14 +94,24 @@ impl Loop {
 
     fn submit(&mut self, hot: &mut Hot, batch: Arc<Batch>, unit: Unit, since: Instant) {
         let (sender, run) = (self.sender.clone(), hot.id.clone());
-        self.store.commit(
-            unit.clone(),
-            Box::new(move |result| {
-                // A driver that is gone has no use for the news; the store has the facts.
-                let _ = sender.send(Message::Committed { run, result });
-            }),
-        );
+        let done = Box::new(move |result| {
+            // A driver that is gone has no use for the news; the store has the facts.
+            let _ = sender.send(Message::Committed { run, result });
+        });
+        if self.is_idle_beside(hot) {
+            self.store.commit_here(unit.clone(), done)
+        } else {
+            self.store.commit(unit.clone(), done)
+        }
         hot.commit = Some(Commit { batch, unit, since });
+    }
+
+    /// Whether this thread has nothing to do until the run's append is durable. A worker that is being started needs it too,
+    /// and so may whoever creates one run after the other.
+    fn is_idle_beside(&self, hot: &Hot) -> bool {
+        let others = !self.runs.is_empty() || !self.adopting.is_empty();
+        let own = !hot.flights.is_empty() || !hot.reserving.is_empty() || !hot.backlog.is_empty() || hot.batches == 0;
+        !others && !own
     }
 
     pub(super) fn committed(&mut self, id: &RunId, result: Result<Receipt, StoreError>) {

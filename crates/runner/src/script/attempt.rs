@@ -66,18 +66,11 @@ struct Attempt<'a> {
     fresh: bool,
 }
 
-/// Makes the attempt; the report is given when the worker is idle again or its tree is proven dead.
-pub(crate) async fn run(
-    worker: &mut Worker,
-    config: &RunnerConfig,
-    fresh: bool,
-    call: &Call,
-    stop: oneshot::Receiver<Stop>,
-    notices: mpsc::UnboundedSender<Notice>,
-) -> (Report, Fate) {
+/// Sends the worker its call; gives the attempt's log, or the report of an attempt that is over before it was sent.
+pub(crate) fn begin(worker: &mut Worker, config: &RunnerConfig, call: &Call) -> Result<LogBuffer, Report> {
     if call.timeout == Some(Duration::ZERO) {
         let outcome = Outcome::Failed(timed_out(Duration::ZERO));
-        return (Report { outcome, log: Log::default(), late: None, ran: Duration::ZERO }, Fate::Keep);
+        return Err(Report { outcome, log: Log::default(), late: None, ran: Duration::ZERO });
     }
     let log = match worker.early_log.take() {
         Some(early) => early,
@@ -92,11 +85,24 @@ pub(crate) async fn run(
         Ok(body) => body,
         Err(error) => {
             let outcome = Outcome::Failed(Fault::new(FaultKind::Annotation, format!("the arguments cannot be sent: {error}")));
-            return (Report { outcome, log: log.finish(), late: None, ran: Duration::ZERO }, Fate::Keep);
+            return Err(Report { outcome, log: log.finish(), late: None, ran: Duration::ZERO });
         }
     };
     worker.prepare();
     worker.ends.send(body);
+    Ok(log)
+}
+
+/// Sees the attempt through; the report is given when the worker is idle again or its tree is proven dead.
+pub(crate) async fn run(
+    worker: &mut Worker,
+    config: &RunnerConfig,
+    fresh: bool,
+    call: &Call,
+    log: LogBuffer,
+    stop: oneshot::Receiver<Stop>,
+    notices: mpsc::UnboundedSender<Notice>,
+) -> (Report, Fate) {
     let attempt = Attempt {
         worker,
         config,

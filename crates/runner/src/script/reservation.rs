@@ -9,6 +9,7 @@ use super::attempt::{self, Fate};
 use super::call::{Call, Notice, Outcome, Report, Stop};
 use super::config::ScriptCode;
 use super::fault::{Fault, FaultKind};
+use super::log::LogBuffer;
 use super::pools::Pools;
 use super::tree::TreeId;
 use super::worker::Worker;
@@ -43,10 +44,26 @@ impl Reservation {
     }
 
     /// Makes the attempt. A `stop` whose sender is dropped never stops it.
-    pub async fn run(mut self, call: Call, stop: oneshot::Receiver<Stop>, notices: mpsc::UnboundedSender<Notice>) -> Report {
+    ///
+    /// The call is sent at once, so that the worker is on its way while the caller finds the time to listen.
+    pub fn run(mut self, call: Call, stop: oneshot::Receiver<Stop>, notices: mpsc::UnboundedSender<Notice>) -> impl Future<Output = Report> {
         self.running = true;
-        let Some(worker) = self.worker.as_mut() else { return nothing_to_run_on() };
-        let (mut report, fate) = attempt::run(worker, self.pools.config(), self.code.is_used_once(), &call, stop, notices).await;
+        let begun = self.worker.as_mut().map(|worker| attempt::begin(worker, self.pools.config(), &call));
+        async move { self.listen(&call, begun, stop, notices).await }
+    }
+
+    async fn listen(
+        &mut self,
+        call: &Call,
+        begun: Option<Result<LogBuffer, Report>>,
+        stop: oneshot::Receiver<Stop>,
+        notices: mpsc::UnboundedSender<Notice>,
+    ) -> Report {
+        let (mut report, fate) = match (self.worker.as_mut(), begun) {
+            (Some(worker), Some(Ok(log))) => attempt::run(worker, self.pools.config(), self.code.is_used_once(), call, log, stop, notices).await,
+            (_, Some(Err(report))) => (report, Fate::Keep),
+            _ => return nothing_to_run_on(),
+        };
         self.running = false;
         if let Some(worker) = self.worker.take() {
             let shut = fate != Fate::Keep && self.pools.is_closed();

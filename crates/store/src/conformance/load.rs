@@ -23,7 +23,8 @@ pub fn many_threads(store: Arc<dyn Store>) {
                 for number in 1..=APPENDS {
                     let sender = sender.clone();
                     let unit = append(&id, number, format!("{thread}:{number}")).into();
-                    store.commit(unit, Box::new(move |answer| _ = sender.send(answer.is_ok())));
+                    let done = Box::new(move |answer: Result<_, _>| _ = sender.send(answer.is_ok()));
+                    if number % 7 == thread % 7 { store.commit_here(unit, done) } else { store.commit(unit, done) }
                 }
                 drop(sender);
                 assert_eq!(receiver.iter().filter(|accepted| *accepted).count() as u64, APPENDS);
@@ -75,6 +76,26 @@ pub fn durable_when_called(store: Arc<dyn Store>) {
     assert_eq!(receiver.iter().filter(|seen| *seen).count(), 100);
 }
 
+/// A thread that writes itself is answered when its unit can be read, may commit again from its callback, and nobody else waits
+/// for it in vain.
+pub fn committing_here(store: Arc<dyn Store>) {
+    done(&*store, create("r"));
+    let (sender, receiver) = channel();
+    for number in 0..50u64 {
+        let (inner, sender, number) = (Arc::clone(&store), sender.clone(), 2 * number + 1);
+        let second = sender.clone();
+        let done = move |answer: Result<_, _>| {
+            let seen = inner.journal(&RunId::from("r"), number).map(|batches| batches.len());
+            let unit = append("r", number + 1, "second").into();
+            inner.commit(unit, Box::new(move |answer: Result<_, _>| _ = second.send(answer.is_ok())));
+            _ = sender.send(answer.is_ok() && seen == Ok(1));
+        };
+        store.commit_here(append("r", number, "first").into(), Box::new(done));
+        assert_eq!((receiver.recv(), receiver.recv()), (Ok(true), Ok(true)));
+    }
+    assert_eq!(bodies(&*store, "r", 1).len(), 100);
+}
+
 fn chain(store: &Arc<dyn Store>, number: u64, end: Sender<u64>) {
     let next = Arc::clone(store);
     store.commit(
@@ -101,10 +122,14 @@ pub fn closing(store: Arc<dyn Store>) {
     for number in 0..200u64 {
         let op = if number == 0 { create("r") } else { append("r", number, "x") };
         let answers = Arc::clone(&answers);
-        store.commit(op.into(), Box::new(move |answer| answers.lock().expect("not poisoned").push(answer.is_ok())));
+        let done = Box::new(move |answer: Result<_, _>| answers.lock().expect("not poisoned").push(answer.is_ok()));
+        if number < 3 { store.commit_here(op.into(), done) } else { store.commit(op.into(), done) }
     }
     store.close();
     assert_eq!(*answers.lock().expect("not poisoned"), vec![true; 200]);
     expect_refusal!(commit(&*store, append("r", 200, "x")), StoreError::Closed);
+    let late = Arc::clone(&answers);
+    store.commit_here(append("r", 200, "x").into(), Box::new(move |answer| late.lock().expect("not poisoned").push(answer.is_ok())));
+    assert_eq!(answers.lock().expect("not poisoned").last(), Some(&false));
     store.close();
 }

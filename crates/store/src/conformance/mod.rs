@@ -88,6 +88,7 @@ pub fn examine(make: impl Fn() -> Arc<dyn Store>) {
     check("contended_run", &contended_run);
     check("durable_when_called", &durable_when_called);
     check("callbacks_commit", &callbacks_commit);
+    check("committing_here", &committing_here);
     check("closing", &closing);
     assert!(failed.is_empty(), "not as the contract says (see the panics above): {}", failed.join(", "));
 }

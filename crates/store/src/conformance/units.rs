@@ -160,7 +160,9 @@ pub fn order_of_one_thread(store: &dyn Store) {
     for number in 0..300u64 {
         let op = if number == 0 { create("r") } else { append("r", number, number.to_string()) };
         let sender = sender.clone();
-        store.commit(op.into(), Box::new(move |answer| _ = sender.send((number, answer.is_ok()))));
+        let done = Box::new(move |answer: Result<_, _>| _ = sender.send((number, answer.is_ok())));
+        // Whoever writes it: what was committed before comes before.
+        if number % 3 == 0 { store.commit_here(op.into(), done) } else { store.commit(op.into(), done) }
     }
     drop(sender);
     assert_eq!(receiver.iter().collect::<Vec<_>>(), (0..300).map(|number| (number, true)).collect::<Vec<_>>());

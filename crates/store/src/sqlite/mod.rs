@@ -25,7 +25,7 @@ use self::home::{Home, io};
 use self::owners::Owners;
 use self::pool::Pool;
 use self::queue::{Bounds, Queue};
-use self::writer::Writer;
+use self::writer::{Desk, Writer};
 use crate::{
     Asset, AssetInfo, AssetName, At, Done, EncodedBatch, Hash, Lease, OwnerId, Receipt, ReviewFilter, ReviewRow, RunFilter, RunId, RunRow, Store, StoreError,
     Unit,
@@ -58,6 +58,7 @@ pub struct SqliteStore {
     owners: Owners,
     pool: Pool,
     queue: Arc<Queue>,
+    desk: Arc<Desk>,
     writer: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -77,10 +78,12 @@ impl SqliteStore {
             batch_units: options.batch_units,
             batch_bytes: options.batch_bytes,
         }));
-        let writer = Writer::new(conn, home.clone(), Arc::clone(&queue)).map_err(|error| home.explain(&error))?;
-        let thread = thread::Builder::new().name("viat-store".to_owned()).spawn(move || writer.run()).map_err(|error| io(&home.db, &error))?;
+        let writer = Writer::new(conn, home.clone()).map_err(|error| home.explain(&error))?;
+        let desk = Arc::new(Desk::new(Some(writer)));
+        let (at, from) = (Arc::clone(&desk), Arc::clone(&queue));
+        let thread = thread::Builder::new().name("viat-store".to_owned()).spawn(move || writer::run(&at, &from)).map_err(|error| io(&home.db, &error))?;
         let owners = Owners::new(home.owners.clone());
-        Ok(Self { pool: Pool::new(home.clone()), home, owners, queue, writer: Mutex::new(Some(thread)) })
+        Ok(Self { pool: Pool::new(home.clone()), home, owners, queue, desk, writer: Mutex::new(Some(thread)) })
     }
 
     /// The home directory.
@@ -98,6 +101,17 @@ impl Store for SqliteStore {
         match unit.check_size() {
             Ok(()) => self.queue.push(unit, done),
             Err(error) => done(Err(error)),
+        }
+    }
+
+    fn commit_here(&self, unit: Unit, done: Done) {
+        if let Err(error) = unit.check_size() {
+            return done(Err(error));
+        }
+        // The turn is given back before the callback, which may commit again or close the store.
+        match writer::write_here(&self.desk, &self.queue, &unit) {
+            Some(answer) => done(answer),
+            None => self.queue.push(unit, done),
         }
     }
 

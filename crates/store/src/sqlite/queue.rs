@@ -31,7 +31,24 @@ struct State {
     writer: Option<ThreadId>,
     /// Whether the writer sleeps, so that producers make no system call when it does not.
     asleep: bool,
+    /// Whether somebody writes: the writer with what it took last, or a thread that has borrowed its turn.
+    writing: bool,
     blocked: usize,
+}
+
+/// The right to write in the writer's place; the writer has it back when this is dropped.
+pub(super) struct Turn<'a>(&'a Queue);
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        state.writing = false;
+        let wake = (state.closed || !state.jobs.is_empty()) && std::mem::take(&mut state.asleep);
+        drop(state);
+        if wake {
+            self.0.filled.notify_one();
+        }
+    }
 }
 
 /// The queue.
@@ -69,11 +86,20 @@ impl Queue {
         }
         state.bytes += weight;
         state.jobs.push_back(Job { unit, done, weight });
-        let wake = std::mem::take(&mut state.asleep);
+        // Whoever has borrowed the writer's turn wakes it afterwards.
+        let wake = !state.writing && std::mem::take(&mut state.asleep);
         drop(state);
         if wake {
             self.filled.notify_one();
         }
+    }
+
+    /// The writer's turn, if nothing waits and nobody writes: the units of one thread stay in order.
+    pub fn borrow_turn(&self) -> Option<Turn<'_>> {
+        let mut state = self.lock();
+        let free = state.jobs.is_empty() && !state.writing && !state.closed;
+        state.writing |= free;
+        free.then(|| Turn(self))
     }
 
     fn is_full(&self, state: &State) -> bool {
@@ -83,14 +109,15 @@ impl Queue {
     /// Moves the next batch into `batch`, waiting for one; false once closed and empty.
     pub fn take(&self, batch: &mut Vec<Job>) -> bool {
         let mut state = self.lock();
-        while state.jobs.is_empty() {
-            if state.closed {
+        state.writing = false;
+        while state.jobs.is_empty() || state.writing {
+            if state.closed && !state.writing {
                 return false;
             }
             state.asleep = true;
             state = self.filled.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
-        state.asleep = false;
+        (state.asleep, state.writing) = (false, true);
         let mut bytes = 0;
         while batch.len() < self.bounds.batch_units {
             let fits = state.jobs.front().is_some_and(|job| batch.is_empty() || bytes + job.weight <= self.bounds.batch_bytes);

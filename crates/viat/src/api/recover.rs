@@ -6,6 +6,8 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
+use viat_engine::ledger::ledger;
+use viat_engine::transitions::transitions;
 use viat_runner::driver::Driver;
 use viat_store::{RunId, Store};
 
@@ -55,19 +57,19 @@ async fn asked(
 }
 
 /// Every change of state.
-pub async fn transitions(State(engine): State<Engine>, Path(run): Path<String>) -> Result<Response, Problem> {
+pub async fn show_transitions(State(engine): State<Engine>, Path(run): Path<String>) -> Result<Response, Problem> {
     let found = blocking(move || {
         let store = engine.store.as_ref();
-        Ok(viat_engine::transitions::transitions(&history::journal(store, &find_run(store, &run)?)?))
+        history::read(store, &find_run(store, &run)?, |journal| transitions(journal))
     });
     Ok(Json(found.await?).into_response())
 }
 
 /// What came of each script entry.
-pub async fn ledger(State(engine): State<Engine>, Path(run): Path<String>) -> Result<Response, Problem> {
+pub async fn show_ledger(State(engine): State<Engine>, Path(run): Path<String>) -> Result<Response, Problem> {
     let found = blocking(move || {
         let store = engine.store.as_ref();
-        Ok(viat_engine::ledger::ledger(&history::journal(store, &find_run(store, &run)?)?))
+        history::read(store, &find_run(store, &run)?, |journal| ledger(journal))
     });
     Ok(Json(found.await?).into_response())
 }

@@ -1,7 +1,8 @@
 //! What cannot be avoided: a sync of the disk, and a round trip over a pipe to a Python process that does nothing.
 //!
 //! A round trip costs some 3 us where both ends share a core, and ten times that where one must wake another core. Left
-//! to the scheduler the median is one or the other by luck, so both are measured, with the ends pinned.
+//! to the scheduler the median is one or the other by luck, so both are measured, with the ends pinned. What a step crosses is
+//! neither: its worker has slept for as long as a sync takes. So a third pipe, with nothing pinned, follows a sync each time.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -34,8 +35,8 @@ pub struct Pipe {
     child: Child,
     to: Option<ChildStdin>,
     from: ChildStdout,
-    /// Where this end is while it measures; the other end is where it was started.
-    ours: CpuSet,
+    /// Where this end is while it measures, if that is fixed; then the other end is fixed too.
+    ours: Option<CpuSet>,
 }
 
 impl Pipe {
@@ -44,20 +45,35 @@ impl Pipe {
         let allowed = sched_getaffinity(None)?;
         let mut cores = (0..CpuSet::MAX_CPU).filter(|core| allowed.is_set(*core)).map(only);
         let first = cores.next().ok_or_else(|| io::Error::other("no core to run on"))?;
-        let apart = cores.next().map(|second| Pipe::open(python, first, second)).transpose()?;
-        Ok((Pipe::open(python, first, first)?, apart))
+        let apart = cores.next().map(|second| Pipe::open(python, Some((first, second)))).transpose()?;
+        Ok((Pipe::open(python, Some((first, first)))?, apart))
     }
 
-    fn open(python: &Path, ours: CpuSet, theirs: CpuSet) -> io::Result<Pipe> {
+    /// One whose ends are where the kernel puts them.
+    pub fn loose(python: &Path) -> io::Result<Pipe> {
+        Pipe::open(python, None)
+    }
+
+    fn open(python: &Path, cores: Option<(CpuSet, CpuSet)>) -> io::Result<Pipe> {
         let mut command = Command::new(python);
         command.args(["-I", "-S", "-c", ECHO]).stdin(Stdio::piped()).stdout(Stdio::piped());
         // A child begins on the cores of the thread that starts it.
-        let mut child = pinned(&theirs, || command.spawn())?;
+        let mut child = pinned(cores.as_ref().map(|(_, theirs)| theirs), || command.spawn())?;
         let to = child.stdin.take();
         let from = child.stdout.take().ok_or_else(|| io::Error::other("no stdout"))?;
-        let mut pipe = Pipe { child, to, from, ours };
+        let mut pipe = Pipe { child, to, from, ours: cores.map(|(ours, _)| ours) };
         pipe.round_trips(50)?;
         Ok(pipe)
+    }
+
+    /// One round trip after each of `count` syncs in `dir`, as a step has them; only the trips count.
+    pub fn trips_after_syncs(&mut self, dir: &Path, count: usize) -> io::Result<Vec<Duration>> {
+        let mut samples = Vec::with_capacity(count);
+        for _ in 0..count {
+            fsyncs(dir, 1)?;
+            samples.append(&mut self.round_trips(1)?);
+        }
+        Ok(samples)
     }
 
     /// Sends and receives, again and again.
@@ -66,7 +82,7 @@ impl Pipe {
         let mut answer = [0; MESSAGE.len()];
         let mut samples = Vec::with_capacity(count);
         let from = &mut self.from;
-        pinned(&self.ours, || {
+        pinned(self.ours.as_ref(), || {
             for _ in 0..count {
                 let start = Instant::now();
                 to.write_all(MESSAGE)?;
@@ -84,8 +100,9 @@ fn only(core: usize) -> CpuSet {
     set
 }
 
-/// Does something on these cores and goes back to where the thread may run otherwise.
-fn pinned<T>(to: &CpuSet, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+/// Does something on these cores, if any are given, and goes back to where the thread may run otherwise.
+fn pinned<T>(to: Option<&CpuSet>, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    let Some(to) = to else { return work() };
     let before = sched_getaffinity(None)?;
     sched_setaffinity(None, to)?;
     let done = work();

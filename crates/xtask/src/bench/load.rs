@@ -25,6 +25,8 @@ pub struct Sequential {
     pub pipe: Spread,
     /// The same with the process on another core.
     pub pipe_apart: Option<Spread>,
+    /// The same where the kernel puts both ends, once after each sync, as a step has it.
+    pub pipe_loose: Spread,
     /// From one step's durable end to the next one's.
     pub step: Spread,
     /// Steps per second of wall time, the runs' own beginning and end included.
@@ -51,7 +53,8 @@ enum Heard {
 /// Runs one after the other; before each of them the disk and the pipe are measured.
 pub fn sequential(lab: &Lab, workflow: &Workflow, runs: usize, dir: &Path) -> Done<Sequential> {
     let (mut pipe, mut apart) = Pipe::both(lab.python())?;
-    let (mut fsync, mut trips, mut apart_trips, mut steps) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let mut loose = Pipe::loose(lab.python())?;
+    let (mut fsync, mut trips, mut apart_trips, mut loose_trips, mut steps) = (Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new());
     many(lab, workflow, 1, 1)?; // the workers are warm now
     let mut took = Duration::ZERO;
     for _ in 0..runs {
@@ -60,13 +63,15 @@ pub fn sequential(lab: &Lab, workflow: &Workflow, runs: usize, dir: &Path) -> Do
         if let Some(apart) = &mut apart {
             apart_trips.extend(apart.round_trips(500)?);
         }
+        loose_trips.append(&mut loose.trips_after_syncs(dir, 100)?);
         let (mut heard, elapsed) = many(lab, workflow, 1, 1)?;
         steps.append(&mut heard);
         took += elapsed;
     }
     let steps_per_second = (runs * workflow.entries) as f64 / took.as_secs_f64();
     let pipe_apart = apart.map(|_| spread(apart_trips));
-    Ok(Sequential { fsync: spread(fsync), pipe: spread(trips), pipe_apart, step: spread(steps), steps_per_second })
+    let (pipe, pipe_loose) = (spread(trips), spread(loose_trips));
+    Ok(Sequential { fsync: spread(fsync), pipe, pipe_apart, pipe_loose, step: spread(steps), steps_per_second })
 }
 
 /// `runs` runs, `at_once` of them under way at any time.
