@@ -6,10 +6,12 @@ use std::sync::Arc;
 use viat_dialect::Languages;
 use viat_runner::driver::{Driver, Observer, Rehearsal, Setup};
 use viat_runner::logs::Logs;
+use viat_runner::script::environments::{Environments, Tools};
 use viat_runner::script::http::Hosts;
 use viat_runner::script::{Interpreter, Node, RunnerConfig};
 use viat_store::{SqliteStore, Store};
 
+use crate::cli::build;
 use crate::cli::error::CliError;
 
 /// The default execution deadline of active time, in milliseconds.
@@ -22,6 +24,9 @@ pub const SCRIPT_ENV: &str = "VIAT_SCRIPT_ENV";
 /// The variables that name the interpreters.
 const PYTHON: &str = "VIAT_PYTHON";
 const NODE: &str = "VIAT_NODE";
+/// The variables that name what builds environments.
+const UV: &str = "VIAT_UV";
+const NPM: &str = "VIAT_NPM";
 /// The variables that say which hosts `http` scripts may ask.
 const HTTP_ALLOW: &str = "VIAT_HTTP_ALLOW";
 const HTTP_DENY: &str = "VIAT_HTTP_DENY";
@@ -79,12 +84,26 @@ impl Home {
         }
     }
 
+    /// The environments that scripts need.
+    pub fn environments(&self) -> Environments {
+        Environments::at(self.folder.join("environments"))
+    }
+
+    /// What environments are built with.
+    pub fn tools(&self) -> Tools {
+        let python = self.interpreter().ok().map(|interpreter| interpreter.path);
+        let node = self.node().ok().map(|node| node.path);
+        let own = [self.folder.join("tools"), self.folder.join("tools/bin")];
+        Tools { uv: Tools::find("uv", named(UV), &own, python.as_deref()), npm: Tools::find("npm", named(NPM), &own, node.as_deref()), python, node }
+    }
+
     /// How scripts are run on this home. A language that is not installed fails where it is used, unless it was named.
     pub fn scripts(&self) -> Result<RunnerConfig, CliError> {
         let unless_named = |name: &str, error: CliError| if named(name).is_some() { Err(error) } else { Ok(()) };
         let python = self.interpreter().map(Some).or_else(|error| unless_named(PYTHON, error).map(|()| None))?;
         let mut scripts = RunnerConfig::new(python, self.folder.join("scratch"));
         scripts.node = self.node().map(Some).or_else(|error| unless_named(NODE, error).map(|()| None))?;
+        scripts.environments = self.environments();
         scripts.env_allow = script_env();
         let list = |name: &str| std::env::var(name).ok();
         scripts.hosts = Hosts::from_lists(list(HTTP_ALLOW).as_deref(), list(HTTP_DENY).as_deref());
@@ -103,6 +122,9 @@ impl Home {
 
     /// An engine on this home.
     pub fn engine(&self, mode: Mode) -> Result<Driver, CliError> {
+        if !mode.hands_off {
+            build::take_up(self);
+        }
         // What dead engines left behind besides their runs; it is in nobody's way, so a failure can wait.
         let _ = self.store.sweep_owners();
         let setup = Setup {

@@ -24,15 +24,22 @@ pub fn run() -> Done {
     if !shell::succeeds(&mut command("node", &["-e", "process.exit(+process.versions.node.split('.')[0] < 18)"])) {
         return Err("node, 18 or newer, is needed: scripts in JavaScript run in it (Debian: apt-get install nodejs npm)".into());
     }
-    if python().is_some() {
-        output::note("target/venv is ready");
-        return Ok(());
-    }
     let venv = folder();
-    let made = shell::run(command("python3", &["-m", "venv", "--clear"]).arg(&venv));
-    made.map_err(|error| format!("{error}\nthe module venv is needed (Debian: apt-get install python3-venv)"))?;
-    let installed = shell::run(&mut command(venv.join("bin/python"), &["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "pytest"]));
-    installed.map_err(|error| format!("{error}\npytest could not be installed: without a network, put it into target/venv by hand"))?;
+    if python().is_none() {
+        let made = shell::run(command("python3", &["-m", "venv", "--clear"]).arg(&venv));
+        made.map_err(|error| format!("{error}\nthe module venv is needed (Debian: apt-get install python3-venv)"))?;
+        install("pytest")?;
+    }
+    // what builds the environments of scripts in Python; the tests find it there too
+    if !shell::succeeds(&mut command("uv", &["--version"])) && !venv.join("bin/uv").is_file() {
+        install("uv")?;
+    }
     output::note("target/venv is ready");
     Ok(())
+}
+
+fn install(package: &str) -> Done {
+    let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", package];
+    let installed = shell::run(&mut command(folder().join("bin/python"), &pip));
+    installed.map_err(|error| format!("{error}\n{package} could not be installed: without a network, put it into target/venv by hand").into())
 }

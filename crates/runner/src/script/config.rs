@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::environments::Environments;
 use super::http::Hosts;
 use super::interpreter::Interpreter;
 use super::node::Node;
@@ -117,7 +118,7 @@ pub struct RunnerConfig {
     /// The Node to start, likewise.
     pub node: Option<Node>,
     /// Where built environments lie.
-    pub environments: PathBuf,
+    pub environments: Environments,
     /// Which hosts requests of `http` scripts may go to.
     pub hosts: Hosts,
     /// The command that becomes a guardian; the guardian's own arguments follow.
@@ -149,7 +150,7 @@ impl RunnerConfig {
         RunnerConfig {
             interpreter: interpreter.into(),
             node: None,
-            environments: scratch.with_file_name("environments"),
+            environments: Environments::at(scratch.with_file_name("environments")),
             hosts: Hosts::default(),
             // not the path of the binary: it may be replaced while the engine runs
             guardian: vec!["/proc/self/exe".into(), super::guardian::ARGUMENT.into()],

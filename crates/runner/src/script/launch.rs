@@ -7,7 +7,7 @@ use super::config::{Language, RunnerConfig, ScriptCode};
 use super::ends::frame;
 use super::fault::Fault;
 use super::settings::Isolation;
-use super::{environments, guardian, javascript, python};
+use super::{guardian, javascript, python};
 
 /// A worker's command line.
 pub(crate) struct Launch {
@@ -21,7 +21,7 @@ impl Launch {
     /// The command line for a script; the fault says what is missing.
     pub(crate) fn of(config: &RunnerConfig, code: &ScriptCode) -> Result<Launch, Fault> {
         let folder = match &code.environment {
-            Some(key) => Some(environments::ready(&config.environments, key, &code.name)?),
+            Some(key) => Some(config.environments.ready(key, &code.name)?),
             None => None,
         };
         let missing = |what: &str| Fault::no_worker(format!("no worker process could be started for script {}: {what}", code.name));
@@ -65,7 +65,7 @@ pub(crate) fn init_frame(config: &RunnerConfig, code: &ScriptCode) -> Vec<u8> {
             parts.extend([bundle.to_vec(), sources.into(), mode.into()]);
         }
         Language::JavaScript => {
-            let modules = code.environment.as_ref().and_then(|key| environments::folder(&config.environments, key));
+            let modules = code.environment.as_ref().and_then(|key| config.environments.ready(key, &code.name).ok());
             parts.push(modules.map(|folder| folder.join("node_modules").to_string_lossy().into_owned()).unwrap_or_default().into());
         }
         Language::Shell => {}

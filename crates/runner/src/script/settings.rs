@@ -162,7 +162,7 @@ fn wrong(key: &str, message: impl Into<String>) -> Wrong {
 }
 
 fn read(language: Language, table: &Table) -> Result<Metadata, Wrong> {
-    let dependencies = table.get("dependencies").map(|value| strings("dependencies", value)).transpose()?.unwrap_or_default();
+    let dependencies = table.get("dependencies").map(|value| dependencies(language, value)).transpose()?.unwrap_or_default();
     let requires_python = table.get("requires-python").map(|value| text("requires-python", value)).transpose()?;
     if !dependencies.is_empty() && language.is_native() {
         return Err(wrong("dependencies", format!("a script in {} has no dependencies: only python and javascript have", language.name())));
@@ -180,6 +180,42 @@ fn read(language: Language, table: &Table) -> Result<Metadata, Wrong> {
         None => Settings::default(),
     };
     Ok(Metadata { dependencies, requires_python, settings })
+}
+
+/// What is to be installed, each as one text.
+fn dependencies(language: Language, value: &Value) -> Result<Vec<String>, Wrong> {
+    let listed = match value {
+        // as package.json has it
+        Value::Table(table) if language == Language::JavaScript => {
+            let one = |(name, range): (&String, &Value)| match range {
+                Value::String(range) => Ok(format!("{name}@{range}")),
+                other => Err(wrong(name, format!("dependencies: {name} is a range of versions, like \"^1.2.0\", not {}", shown(other)))),
+            };
+            table.iter().map(one).collect::<Result<Vec<String>, Wrong>>()?
+        }
+        _ => strings("dependencies", value)?,
+    };
+    for each in &listed {
+        if each.trim().is_empty() || each.chars().any(char::is_control) {
+            return Err(wrong("dependencies", format!("dependencies: {each:?} names nothing that can be installed")));
+        }
+        if language == Language::JavaScript && !is_npm_name(&each[..each.rfind('@').filter(|at| *at > 0).unwrap_or(each.len())]) {
+            return Err(wrong("dependencies", format!("dependencies: {each:?} is not NAME@RANGE, like \"zod@^3.23\" or \"@scope/name@1.x\"")));
+        }
+    }
+    Ok(listed)
+}
+
+/// `name` or `@scope/name`, as npm has it.
+fn is_npm_name(name: &str) -> bool {
+    let part = |part: &str| {
+        let plain = |each: char| each.is_ascii_lowercase() || each.is_ascii_digit() || matches!(each, '-' | '~' | '.' | '_');
+        !part.is_empty() && !part.starts_with(['.', '_']) && part.chars().all(plain)
+    };
+    match name.strip_prefix('@') {
+        Some(scoped) => scoped.split_once('/').is_some_and(|(scope, name)| part(scope) && part(name)),
+        None => part(name),
+    }
 }
 
 const KEYS: [&str; 7] = ["isolation", "pool", "limits", "env", "network", "secrets", "recycle_after"];

@@ -8,11 +8,12 @@ use clap::Args;
 use serde::Serialize;
 use viat_runner::assets::{self, SCRIPT, WORKFLOW};
 use viat_runner::script::Language;
+use viat_runner::script::environments::State;
 use viat_store::{AssetName, At, Hash};
 
 use super::error::CliError;
 use super::output::Output;
-use super::{inputs, script, versions, workflow};
+use super::{build, inputs, script, versions, workflow};
 use crate::wiring::Home;
 
 /// The largest file of a project.
@@ -177,7 +178,11 @@ fn publish(plan: &[Step], home: &Home) -> Result<(), CliError> {
 fn carry_out(plan: &[Step], home: &Home, output: &Output) -> Result<(), CliError> {
     let open: Vec<&Step> = plan.iter().filter(|step| step.action != Action::Unchanged).collect();
     for step in open.iter().filter(|step| step.kind == SCRIPT) {
-        script::save(&step.name, language(&step.file), &step.file, home)?;
+        if let Some(request) = script::save(&step.name, language(&step.file), &step.file, home)?.request
+            && build::begin(&request, home)? == State::Building
+        {
+            output.note(&format!("script {}: its environment is being built; how far it is: viat env list", step.name));
+        }
     }
     // A workflow that calls another one of the project can be saved only after it: go round as long as that helps.
     let mut left: Vec<&Step> = open.into_iter().filter(|step| step.kind == WORKFLOW).collect();

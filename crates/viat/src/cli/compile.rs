@@ -7,6 +7,7 @@ use viat_dialect::diagnostic::{Report, Source, Span};
 use viat_dialect::yaml::{self, Node};
 use viat_dialect::{Style, duration, render};
 use viat_runner::assets::ScriptAsset;
+use viat_runner::script::environments::Request;
 use viat_runner::script::http::{Problem, Template};
 use viat_runner::script::{Language, Metadata, Parameter, ParameterKind, ScriptDiagnostic, ScriptInfo, inspect, inspect_javascript, inspect_shell};
 
@@ -29,7 +30,8 @@ pub fn script(language: Language, file: &Path, source: String, home: &Home) -> R
         Language::Shell => (inspect_shell(&source).map_err(|problem| refused(file, &problem))?, None),
         Language::Http => request(file, &source)?,
     };
-    Ok(ScriptAsset { language: language.name().to_owned(), source, code, info, metadata, environment: None })
+    let environment = Request::of(language, &metadata).map(|request| request.key());
+    Ok(ScriptAsset { language: language.name().to_owned(), source, code, info, metadata, environment })
 }
 
 fn python(file: &Path, source: &str, home: &Home) -> Result<ScriptInfo, CliError> {

@@ -37,6 +37,7 @@ pub fn run(folder: &Path, output: &Output) -> Result<ExitCode, CliError> {
         checks.push(python(home));
         checks.push(node(home));
         checks.push(shell());
+        checks.extend(tools(home));
         checks.push(sync(folder));
         checks.push(space(folder));
     }
@@ -115,6 +116,19 @@ fn node(home: &Home) -> Check {
             fix: error.help_text().map(str::to_owned),
         },
     }
+}
+
+/// What builds environments: missed only by scripts that need one.
+fn tools(home: &Home) -> [Check; 2] {
+    let tools = home.tools();
+    let check = |name: &'static str, found: Option<std::path::PathBuf>, fix: &str| match found {
+        Some(path) => Check { name, verdict: Verdict::Good, found: path.display().to_string(), fix: None },
+        None => Check { name, verdict: Verdict::Poor, found: "not there; scripts with dependencies need it".to_owned(), fix: Some(fix.to_owned()) },
+    };
+    [
+        check("uv", tools.uv, "install uv (pip install uv), or name one in VIAT_UV"),
+        check("npm", tools.npm, "install npm (Debian: apt-get install npm), or name one in VIAT_NPM"),
+    ]
 }
 
 fn shell() -> Check {

@@ -6,12 +6,13 @@ use std::process::ExitCode;
 use clap::{Subcommand, ValueEnum};
 use serde_json::json;
 use viat_runner::assets::{SCRIPT, ScriptAsset};
+use viat_runner::script::environments::{Request, State};
 use viat_runner::script::{self, Parameter, ParameterKind, ScriptInfo};
 use viat_store::{AssetInfo, AssetName, At, Hash, Op, Outcome, Unit};
 
 use super::error::CliError;
 use super::output::Output;
-use super::{compile, inputs, missing};
+use super::{build, compile, environments, inputs, missing};
 use crate::wiring::Home;
 
 /// The largest script that is taken, in bytes.
@@ -32,6 +33,9 @@ pub enum ScriptCommand {
         /// Its text.
         #[arg(long)]
         file: PathBuf,
+        /// Wait until the environment that it needs is built.
+        #[arg(long)]
+        wait: bool,
     },
     /// Lists scripts.
     #[command(after_help = "Example:\n  viat script list --json")]
@@ -81,7 +85,7 @@ impl Language {
 /// Does what the command says.
 pub fn run(command: &ScriptCommand, home: &Home, output: &Output) -> Result<ExitCode, CliError> {
     match command {
-        ScriptCommand::Create { name, language, file } => create(name, language.inner(), file, home, output)?,
+        ScriptCommand::Create { name, language, file, wait } => create(name, language.inner(), file, *wait, home, output)?,
         ScriptCommand::List => list(home, output)?,
         ScriptCommand::Show { name, version } => show(name, *version, home, output)?,
         ScriptCommand::Delete { name } => super::workflow::delete(SCRIPT, name, home, output)?,
@@ -89,12 +93,33 @@ pub fn run(command: &ScriptCommand, home: &Home, output: &Output) -> Result<Exit
     Ok(ExitCode::SUCCESS)
 }
 
-fn create(name: &str, language: script::Language, file: &Path, home: &Home, output: &Output) -> Result<(), CliError> {
+fn create(name: &str, language: script::Language, file: &Path, wait: bool, home: &Home, output: &Output) -> Result<(), CliError> {
     let saved = save(name, language, file, home)?;
+    let what = format!("script {name} version {}", saved.version);
+    let environment = match &saved.request {
+        Some(request) if wait => {
+            let state = build::build(request, &what, home, output)?;
+            if let State::Failed { reason } = &state {
+                return Err(build::failed(&format!("{what} is saved, but its environment"), reason, name));
+            }
+            Some(state)
+        }
+        Some(request) => Some(build::begin(request, home)?),
+        None => None,
+    };
     if output.json {
-        return output.value(&json!({"name": name, "version": saved.version, "language": language.name(), "hash": saved.hash.to_string(), "info": saved.info}));
+        return output.value(&json!({
+            "name": name, "version": saved.version, "language": language.name(), "hash": saved.hash.to_string(), "info": saved.info,
+            "environment": environment.as_ref().zip(saved.request.as_ref()).map(|(state, request)| environments::described(&request.key(), state)),
+        }));
     }
-    output.line(&format!("script {name} version {}: {}", saved.version, signature(language.name(), &saved.info)))
+    output.line(&format!("{what}: {}", signature(language.name(), &saved.info)))?;
+    match environment {
+        Some(State::Building) => output.note(&format!("its environment is being built; how far it is: viat env show {name}")),
+        Some(_) => output.note("its environment is ready"),
+        None => {}
+    }
+    Ok(())
 }
 
 /// A script version that has just been saved.
@@ -102,6 +127,8 @@ pub struct Saved {
     version: u64,
     hash: Hash,
     info: ScriptInfo,
+    /// The environment that it needs; somebody has to see to it that it is built.
+    pub request: Option<Request>,
 }
 
 /// Checks a script and saves it as a new version.
@@ -120,7 +147,7 @@ pub fn save(name: &str, language: script::Language, file: &Path, home: &Home) ->
     let op = Op::PutAsset { name: AssetName::new(SCRIPT, name), body, hash, refs: Vec::new(), at: inputs::now() };
     let receipt = home.store.commit_blocking(Unit::from(op)).map_err(CliError::store)?;
     match receipt.outcomes.first() {
-        Some(Outcome::AssetPut { version, .. }) => Ok(Saved { version: *version, hash, info: asset.info }),
+        Some(Outcome::AssetPut { version, .. }) => Ok(Saved { version: *version, hash, info: asset.info, request: Request::of(language, &asset.metadata) }),
         _ => Err(CliError::usage("the store did not say which version it made")),
     }
 }
