@@ -1,4 +1,4 @@
-//! `viat script`: create, list, show, delete.
+//! `viat script`: create, list, show, delete, and the way to the others.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -12,7 +12,7 @@ use viat_store::{AssetInfo, AssetName, At, Hash, Op, Outcome, Unit};
 
 use super::error::CliError;
 use super::output::Output;
-use super::{build, compile, environments, inputs, missing};
+use super::{build, compile, environments, inputs, missing, script_logs, trial};
 use crate::wiring::Home;
 
 /// The largest script that is taken, in bytes.
@@ -48,6 +48,18 @@ pub enum ScriptCommand {
         /// An older version.
         #[arg(long)]
         version: Option<u64>,
+    },
+    /// Runs a script alone, once, and prints its value; nothing is kept.
+    #[command(after_help = "Example:\n  viat script test fetch --args '{\"url\": \"https://example.com\"}'")]
+    Test(trial::TrialArgs),
+    /// Prints what its newest attempts wrote, whichever run they belong to.
+    #[command(after_help = "Example:\n  viat script logs fetch --limit 3")]
+    Logs {
+        /// Its name.
+        name: String,
+        /// At most so many attempts.
+        #[arg(long, default_value_t = 10)]
+        limit: usize,
     },
     /// Deletes a script that no workflow uses. Runs that used it keep their version.
     #[command(after_help = "Example:\n  viat script delete fetch")]
@@ -88,6 +100,8 @@ pub fn run(command: &ScriptCommand, home: &Home, output: &Output) -> Result<Exit
         ScriptCommand::Create { name, language, file, wait } => create(name, language.inner(), file, *wait, home, output)?,
         ScriptCommand::List => list(home, output)?,
         ScriptCommand::Show { name, version } => show(name, *version, home, output)?,
+        ScriptCommand::Test(args) => return trial::run(args, home, output),
+        ScriptCommand::Logs { name, limit } => script_logs::show(name, *limit, home, output)?,
         ScriptCommand::Delete { name } => super::workflow::delete(SCRIPT, name, home, output)?,
     }
     Ok(ExitCode::SUCCESS)
