@@ -231,7 +231,7 @@ fn starting(hot: &Hot, wanted: &Wanted, reservation: Reservation) -> (Input, Sta
 }
 
 /// A fault of the pools in the engine's words.
-fn failure_of(fault: Fault) -> Failure {
+pub fn failure_of(fault: Fault) -> Failure {
     let class = match fault.kind {
         FaultKind::QueueFull => Class::QueueFull,
         FaultKind::QueueWaitTimeout => Class::QueueWaitTimeout,

@@ -15,6 +15,7 @@ mod rehearse;
 mod reviews;
 mod tasks;
 
+pub use attempts::failure_of;
 pub use rehearse::{Injected, Injection, Mock, Rehearsal};
 pub use reviews::{PENDING_REVIEW, WITHDRAWN};
 pub use tasks::creation;
