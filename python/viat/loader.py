@@ -35,7 +35,7 @@ def start():
     # the guardian has put this process into its cgroup once this byte is here
     if os.read(cancel, 1) != b"g":
         os._exit(71)
-    name, source, limit, bundle, sources = read_parts(protocol)
+    name, source, limit, bundle, sources, mode = read_parts(protocol)
     modules = {}
     for each, code in modules_of(bundle, sources).items():
         module = modules[each] = type(sys)(each)
@@ -46,7 +46,7 @@ def start():
         exec(code, module.__dict__)
         if each == "viat":
             del module.modules
-    modules["worker"].main(name.decode(), source.decode("utf-8", "surrogatepass"), int(limit), protocol, cancel)
+    modules["worker"].main(name.decode(), source.decode("utf-8", "surrogatepass"), int(limit), protocol, cancel, mode == b"fresh")
 
 
 start()

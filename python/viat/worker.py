@@ -200,6 +200,7 @@ class Worker:
 
     def __init__(self, name, limit, protocol, cancel):
         self.name, self.limit, self.turn = name, limit, allocate_lock()
+        self.work = os.path.join(os.getcwd(), "work")
         self.viat, self.output, self.arguments = modules["viat"], modules["output"], modules["arguments"]
         self.channel, self.cancel_fd, self.attempt = Channel(protocol), cancel, None
         self.told = None  # the attempt that was last asked to stop
@@ -288,26 +289,65 @@ class Worker:
             return b"x", self.failure(error)
 
     def serve(self):
-        channel, context, viat, turn = self.channel, self.viat.context, self.viat, self.turn
+        channel = self.channel
         while True:
-            kind, data = channel.receive()
-            call = from_json(data.decode())
-            del data
-            context.__dict__.update(call["context"])
-            with turn:
-                self.attempt = call["id"]
-                if self.told == self.attempt:
-                    viat._signal(True)
-            kind, data = self.run(call["args"])
-            del call
-            flush()
-            with turn:
-                self.attempt = None
-                if viat._stopping:
-                    viat._signal(False)
+            data = channel.receive()[1]
+            kind, data = self.make_attempt(data)
             with channel.lock:
                 channel.send(kind, data)
             del data
+
+    def make_attempt(self, data):
+        context, viat, turn = self.viat.context, self.viat, self.turn
+        call = from_json(data.decode())
+        del data
+        context.__dict__.update(call["context"])
+        with turn:
+            self.attempt = call["id"]
+            if self.told == self.attempt:
+                viat._signal(True)
+        os.chdir(self.work)  # the engine has emptied it; the attempt before may have gone elsewhere
+        kind, data = self.run(call["args"])
+        del call
+        flush()
+        with turn:
+            self.attempt = None
+            if viat._stopping:
+                viat._signal(False)
+        return kind, data
+
+    def serve_forks(self):
+        """Each attempt in a fork: what it changes goes with it. This process runs nothing of the script any more."""
+        channel = self.channel
+        result = os.memfd_create("result")
+        while True:
+            data = channel.receive()[1]
+            os.ftruncate(result, 0)
+            child = os.fork()
+            if child == 0:
+                self.be_fork(result, data)
+            del data
+            status = os.waitpid(child, 0)[1]
+            size = os.fstat(result).st_size
+            if size and os.WIFEXITED(status) and os.WEXITSTATUS(status) == 0:
+                data = os.pread(result, size, 0)
+                while len(data) < size:
+                    data += os.pread(result, size - len(data), len(data))
+                channel.send(data[:1], data[1:])
+                del data
+            else:
+                channel.send(b"b", how_it_ended(status).encode())
+
+    def be_fork(self, result, data):
+        global PID
+        PID = os.getpid()
+        start_new_thread(self.listen_for_cancel, ())
+        kind, data = self.make_attempt(data)
+        view = memoryview(kind + data)
+        at = 0
+        while at < len(view):
+            at += os.pwrite(result, view[at:], at)
+        os._exit(0)
 
     def listen_for_cancel(self):
         """Sits on the cancel pipe; its end means that the guardian, and so the engine, is gone."""
@@ -328,6 +368,18 @@ class Worker:
                         self.viat._signal(True)
 
 
+def how_it_ended(status):
+    """The guardian's words for the end of a process."""
+    if os.WIFSIGNALED(status):
+        import signal
+        number = os.WTERMSIG(status)
+        try:
+            return f"was killed by signal {number} ({signal.Signals(number).name})"
+        except ValueError:
+            return f"was killed by signal {number}"
+    return f"exited with code {os.WEXITSTATUS(status)}"
+
+
 async def wait_for(value):
     return await value
 
@@ -344,15 +396,17 @@ def flush():
             pass
 
 
-def main(name, source, limit, protocol, cancel):
+def main(name, source, limit, protocol, cancel, fresh):
     LateSite()
     sys.stdout.reconfigure(line_buffering=True, errors="backslashreplace")
     worker = Worker(name, limit, protocol, cancel)
     worker.viat._bridge = Bridge(worker)
-    start_new_thread(worker.listen_for_cancel, ())
+    if not fresh:
+        start_new_thread(worker.listen_for_cancel, ())
+    os.chdir(worker.work)
     worker.load(source)
     flush()
     import gc
     gc.freeze()  # what is loaded stays: the collector need not look at it again
     worker.channel.send(b"k", b"true" if worker.broken is None else b"false")
-    worker.serve()
+    worker.serve_forks() if fresh else worker.serve()

@@ -52,15 +52,7 @@ fn bare_echo(python: &Path) -> Vec<Duration> {
 
 async fn warm(python: Interpreter, home: &Path) {
     let pools = Pools::new(RunnerConfig::new(python, home));
-    let code = |name: &str| {
-        Arc::new(ScriptCode {
-            name: name.to_string(),
-            version: 1,
-            language: Language::Python,
-            source: "def main(value):\n    return value\n".into(),
-            hash: name.to_string(),
-        })
-    };
+    let code = |name: &str| Arc::new(ScriptCode::new(name.to_string(), 1, Language::Python, "def main(value):\n    return value\n", name.to_string()));
     let mut cold = Vec::new();
     for n in 0..10 {
         let start = Instant::now();

@@ -8,7 +8,7 @@ use viat_engine::ir::{Compensate, Node};
 use viat_engine::{Definition, Op, Program};
 use viat_store::{Asset, AssetName, At, Store, StoreError};
 
-use crate::script::{Language, ScriptCode, ScriptInfo};
+use crate::script::{Language, Metadata, ScriptCode, ScriptInfo};
 
 /// The kind under which scripts are stored.
 pub const SCRIPT: &str = "script";
@@ -28,12 +28,21 @@ pub struct Publication {
 /// The stored body of a script version.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ScriptAsset {
-    /// `python`.
+    /// `python`, `javascript`, `shell` or `http`.
     pub language: String,
     /// Its text.
     pub source: String,
+    /// What is run, if that is not the text itself: types taken away, a request template as data.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
     /// What was found out about it when it was created.
     pub info: ScriptInfo,
+    /// What it says of itself.
+    #[serde(default)]
+    pub metadata: Metadata,
+    /// The key of its environment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub environment: Option<String>,
 }
 
 /// The stored body of a workflow version.
@@ -82,11 +91,17 @@ impl From<StoreError> for AssetError {
 /// See [`AssetError`].
 pub fn script(store: &dyn Store, name: &str, at: At) -> Result<ScriptCode, AssetError> {
     let (asset, body): (Asset, ScriptAsset) = read(store, SCRIPT, name, at)?;
-    let language = match body.language.as_str() {
-        "python" => Language::Python,
-        other => return Err(AssetError::Unreadable(format!("script {name} is in {other}, which this viat cannot run"))),
-    };
-    Ok(ScriptCode { name: name.to_owned(), version: asset.info.version, language, source: Arc::from(body.source), hash: asset.info.hash.to_string() })
+    let unknown = || AssetError::Unreadable(format!("script {name} is in {}, which this viat cannot run", body.language));
+    let language = Language::of(&body.language).ok_or_else(unknown)?;
+    Ok(ScriptCode {
+        name: name.to_owned(),
+        version: asset.info.version,
+        language,
+        source: Arc::from(body.code.unwrap_or(body.source)),
+        hash: asset.info.hash.to_string(),
+        settings: body.metadata.settings,
+        environment: body.environment,
+    })
 }
 
 /// A workflow version.

@@ -219,7 +219,7 @@ async fn closed_streams_and_stray_threads_do_no_harm() {
 
 #[tokio::test]
 async fn a_pool_that_cannot_start_workers_says_why() {
-    let missing = Bench::with(|config| config.interpreter = Interpreter::at("/nowhere/python3"));
+    let missing = Bench::with(|config| config.interpreter = Some(Interpreter::at("/nowhere/python3")));
     let code = script("def main(): pass");
     let (one, two) = tokio::join!(missing.pools.reserve(code.clone()), missing.pools.reserve(code.clone()));
     for outcome in [one, two] {
@@ -230,7 +230,7 @@ async fn a_pool_that_cannot_start_workers_says_why() {
     let no_guardian = Bench::with(|config| config.guardian = vec!["/nowhere/viat".into()]);
     let fault = no_guardian.pools.reserve(code.clone()).await.unwrap_err();
     assert!(fault.kind == FaultKind::PoolSpawnFailed && fault.message.contains("/nowhere/viat"), "{}", fault.message);
-    let no_python = Bench::with(|config| config.interpreter = Interpreter::at("/bin/false"));
+    let no_python = Bench::with(|config| config.interpreter = Some(Interpreter::at("/bin/false")));
     let fault = no_python.pools.reserve(code.clone()).await.unwrap_err();
     assert!(fault.message.contains("exited with code 1"), "{}", fault.message);
     let slow = Bench::with(|config| config.spawn_limit = Duration::from_millis(500));

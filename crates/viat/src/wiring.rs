@@ -4,12 +4,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use viat_dialect::Languages;
-use viat_runner::driver::{Driver, Observer, Rehearsal, Setup};
+use viat_runner::driver::{Driver, Observer, Rehearsal, Setup, Witness};
 use viat_runner::logs::Logs;
-use viat_runner::script::{Interpreter, RunnerConfig};
+use viat_runner::script::environments::{Environments, Tools};
+use viat_runner::script::http::Hosts;
+use viat_runner::script::{Interpreter, Node, RunnerConfig};
 use viat_store::{SqliteStore, Store};
 
+use crate::cli::build;
 use crate::cli::error::CliError;
+use crate::cli::output::Output;
+use crate::observe::{Ear, Exporter, Metrics, settings};
 
 /// The default execution deadline of active time, in milliseconds.
 const EXECUTION_DEADLINE_MS: u64 = 1_800_000;
@@ -17,6 +22,16 @@ const EXECUTION_DEADLINE_MS: u64 = 1_800_000;
 pub const EXECUTION_DEADLINE: &str = "VIAT_EXECUTION_DEADLINE_SECONDS";
 /// The variable that names what scripts may see of the environment.
 pub const SCRIPT_ENV: &str = "VIAT_SCRIPT_ENV";
+
+/// The variables that name the interpreters.
+const PYTHON: &str = "VIAT_PYTHON";
+const NODE: &str = "VIAT_NODE";
+/// The variables that name what builds environments.
+const UV: &str = "VIAT_UV";
+const NPM: &str = "VIAT_NPM";
+/// The variables that say which hosts `http` scripts may ask.
+const HTTP_ALLOW: &str = "VIAT_HTTP_ALLOW";
+const HTTP_DENY: &str = "VIAT_HTTP_DENY";
 
 /// How an engine works.
 #[derive(Default)]
@@ -31,6 +46,10 @@ pub struct Mode {
     pub hands_off: bool,
     /// Hears the news of all runs.
     pub observer: Option<Observer>,
+    /// Counts and times what happens.
+    pub metrics: Option<Arc<Metrics>>,
+    /// Sends spans where the environment says so; what goes wrong with that is noted here. A rehearsal sends none.
+    pub spans: Option<Output>,
 }
 
 /// An opened embedded home.
@@ -55,33 +74,69 @@ impl Home {
 
     /// The Python that scripts run in.
     pub fn interpreter(&self) -> Result<Interpreter, CliError> {
-        let given = std::env::var_os("VIAT_PYTHON").map(PathBuf::from);
-        Interpreter::resolve(&self.folder.join("cache"), given.as_deref()).map_err(|error| {
+        Interpreter::resolve(&self.folder.join("cache"), named(PYTHON).as_deref()).map_err(|error| {
             CliError::usage(format!("no Python to run scripts with: {error}"))
                 .help("install python3 (3.9 or newer), or name one in VIAT_PYTHON; `viat doctor` checks it")
         })
     }
 
+    /// The Node that scripts run in.
+    pub fn node(&self) -> Result<Node, CliError> {
+        let help = "install node (18 or newer; Debian: apt-get install nodejs), or name one in VIAT_NODE; `viat doctor` checks it";
+        match Node::resolve(&self.folder.join("cache"), named(NODE).as_deref()) {
+            Ok(Some(node)) => Ok(node),
+            Ok(None) => Err(CliError::usage("no Node to run scripts with: there is no node on PATH").help(help)),
+            Err(error) => Err(CliError::usage(format!("no Node to run scripts with: {error}")).help(help)),
+        }
+    }
+
+    /// The environments that scripts need.
+    pub fn environments(&self) -> Environments {
+        Environments::at(self.folder.join("environments"))
+    }
+
+    /// What environments are built with.
+    pub fn tools(&self) -> Tools {
+        let python = self.interpreter().ok().map(|interpreter| interpreter.path);
+        let node = self.node().ok().map(|node| node.path);
+        let own = [self.folder.join("tools"), self.folder.join("tools/bin")];
+        Tools { uv: Tools::find("uv", named(UV), &own, python.as_deref()), npm: Tools::find("npm", named(NPM), &own, node.as_deref()), python, node }
+    }
+
+    /// How scripts are run on this home. A language that is not installed fails where it is used, unless it was named.
+    pub fn scripts(&self) -> Result<RunnerConfig, CliError> {
+        let unless_named = |name: &str, error: CliError| if named(name).is_some() { Err(error) } else { Ok(()) };
+        let python = self.interpreter().map(Some).or_else(|error| unless_named(PYTHON, error).map(|()| None))?;
+        let mut scripts = RunnerConfig::new(python, self.folder.join("scratch"));
+        scripts.node = self.node().map(Some).or_else(|error| unless_named(NODE, error).map(|()| None))?;
+        scripts.environments = self.environments();
+        scripts.env_allow = script_env();
+        let list = |name: &str| std::env::var(name).ok();
+        scripts.hosts = Hosts::from_lists(list(HTTP_ALLOW).as_deref(), list(HTTP_DENY).as_deref());
+        Ok(scripts)
+    }
+
     /// An engine on this home, for runs that somebody waits for.
-    pub fn driver(&self, fast_forward: bool) -> Result<Driver, CliError> {
-        self.engine(Mode { fast_forward, ..Mode::default() })
+    pub fn driver(&self, output: &Output) -> Result<Driver, CliError> {
+        self.engine(Mode { spans: Some(output.clone()), ..Mode::default() })
     }
 
     /// An engine on this home that tells runs something and starts nothing: whoever takes them up goes on with them.
-    pub fn scribe(&self) -> Result<Driver, CliError> {
-        self.engine(Mode { hands_off: true, ..Mode::default() })
+    pub fn scribe(&self, output: &Output) -> Result<Driver, CliError> {
+        self.engine(Mode { hands_off: true, spans: Some(output.clone()), ..Mode::default() })
     }
 
     /// An engine on this home.
     pub fn engine(&self, mode: Mode) -> Result<Driver, CliError> {
+        if !mode.hands_off {
+            build::take_up(self);
+        }
         // What dead engines left behind besides their runs; it is in nobody's way, so a failure can wait.
         let _ = self.store.sweep_owners();
-        let mut scripts = RunnerConfig::new(self.interpreter()?, self.folder.join("scratch"));
-        scripts.env_allow = script_env();
         let setup = Setup {
             store: Arc::clone(&self.store),
             lease: self.store.lease().map_err(CliError::store)?,
-            scripts,
+            scripts: self.scripts()?,
             languages: Arc::new(Languages::default()),
             logs: self.logs(),
             fast_forward: mode.fast_forward,
@@ -90,9 +145,45 @@ impl Home {
             hands_off: mode.hands_off,
             active_budget_ms: execution_deadline_ms().0,
             observer: mode.observer,
+            witness: witness(mode.metrics, mode.spans),
         };
         Driver::start(setup).map_err(CliError::driver)
     }
+}
+
+/// Whoever counts, times and sends, if anybody does.
+fn witness(metrics: Option<Arc<Metrics>>, spans: Option<Output>) -> Option<Arc<dyn Witness>> {
+    let exporter = spans.and_then(|output| exporter(metrics.as_ref(), output));
+    if metrics.is_none() && exporter.is_none() {
+        return None;
+    }
+    Some(Arc::new(Ear { metrics, exporter }))
+}
+
+/// Spans that cannot be sent are no reason not to work; it is said.
+fn exporter(metrics: Option<&Arc<Metrics>>, output: Output) -> Option<Exporter> {
+    let warn = move |problem: &str| output.note(&format!("{} {problem}", output.paint("33;1", "warning:")));
+    let settings = match settings::from_environment() {
+        Ok(settings) => settings?,
+        Err(problem) => {
+            warn(&format!("no spans are sent: {problem}"));
+            return None;
+        }
+    };
+    let counts = metrics.map(|metrics| Arc::clone(&metrics.spans)).unwrap_or_default();
+    let failed = warn.clone();
+    match Exporter::start(settings, counts, Box::new(warn)) {
+        Ok(exporter) => Some(exporter),
+        Err(error) => {
+            failed(&format!("no spans are sent: {error}"));
+            None
+        }
+    }
+}
+
+/// A program that a variable names.
+fn named(variable: &str) -> Option<PathBuf> {
+    std::env::var_os(variable).filter(|name| !name.is_empty()).map(PathBuf::from)
 }
 
 fn script_env() -> Vec<String> {

@@ -150,7 +150,10 @@ impl Loop {
         {
             self.tell(hot, news);
         }
+        let crashes = self.rehearsal.injected(&path, attempt) == Some(Injected::Crash);
         let report = match report.outcome {
+            // It was quicker than its end: that comes between what it did and its telling.
+            Outcome::Returned(_) if crashes => Report::Failed(failure_of(Fault::new(FaultKind::ScriptBroken, "injected: the worker died"))),
             Outcome::Returned(value) => Report::Returned(value),
             Outcome::Failed(fault) => Report::Failed(failure_of(fault)),
             Outcome::Stopped => Report::Stopped,
@@ -228,7 +231,7 @@ fn starting(hot: &Hot, wanted: &Wanted, reservation: Reservation) -> (Input, Sta
 }
 
 /// A fault of the pools in the engine's words.
-fn failure_of(fault: Fault) -> Failure {
+pub fn failure_of(fault: Fault) -> Failure {
     let class = match fault.kind {
         FaultKind::QueueFull => Class::QueueFull,
         FaultKind::QueueWaitTimeout => Class::QueueWaitTimeout,

@@ -15,6 +15,7 @@ mod rehearse;
 mod reviews;
 mod tasks;
 
+pub use attempts::failure_of;
 pub use rehearse::{Injected, Injection, Mock, Rehearsal};
 pub use reviews::{PENDING_REVIEW, WITHDRAWN};
 pub use tasks::creation;
@@ -33,7 +34,7 @@ use crate::clock::Clock;
 use crate::logs::Logs;
 use crate::script::{Pools, RunnerConfig};
 
-pub use handle::{Driver, DriverError, NewRun, News, NewsSender, Observer, RUN_KEYS, RunKey};
+pub use handle::{Driver, DriverError, NewRun, News, NewsSender, Observer, RUN_KEYS, RunKey, Witness};
 pub(crate) use handle::{Message, Reply};
 use hot::{Hot, Pending};
 
@@ -68,6 +69,8 @@ pub struct Setup {
     pub active_budget_ms: u64,
     /// Hears everything.
     pub observer: Option<Observer>,
+    /// Hears what is counted and timed.
+    pub witness: Option<Arc<dyn Witness>>,
 }
 
 /// The driver's state. It lives on one thread.
@@ -84,6 +87,7 @@ pub(crate) struct Loop {
     hands_off: bool,
     active_budget_ms: u64,
     observer: Option<Observer>,
+    witness: Option<Arc<dyn Witness>>,
     sender: mpsc::UnboundedSender<Message>,
     runs: BTreeMap<RunId, Hot>,
     timers: BTreeSet<(Millis, RunId)>,
@@ -96,11 +100,11 @@ pub(crate) struct Loop {
 }
 
 impl Loop {
-    fn new(setup: Setup, sender: mpsc::UnboundedSender<Message>) -> Loop {
+    fn new(setup: Setup, pools: Pools, sender: mpsc::UnboundedSender<Message>) -> Loop {
         Loop {
             store: setup.store,
             lease: setup.lease,
-            pools: Pools::new(setup.scripts),
+            pools,
             languages: setup.languages,
             logs: setup.logs,
             clock: Clock::start(),
@@ -110,6 +114,7 @@ impl Loop {
             hands_off: setup.hands_off,
             active_budget_ms: setup.active_budget_ms,
             observer: setup.observer,
+            witness: setup.witness,
             parked_wake: None,
             adopting: BTreeMap::new(),
             draining: None,

@@ -62,6 +62,8 @@ struct Attempt<'a> {
     started: Option<Instant>,
     until: Option<Instant>,
     ending: Option<Ending>,
+    /// The worker serves this attempt alone.
+    fresh: bool,
 }
 
 /// Sends the worker its call; gives the attempt's log, or the report of an attempt that is over before it was sent.
@@ -86,6 +88,7 @@ pub(crate) fn begin(worker: &mut Worker, config: &RunnerConfig, call: &Call) -> 
             return Err(Report { outcome, log: log.finish(), late: None, ran: Duration::ZERO });
         }
     };
+    worker.prepare();
     worker.ends.send(body);
     Ok(log)
 }
@@ -94,6 +97,7 @@ pub(crate) fn begin(worker: &mut Worker, config: &RunnerConfig, call: &Call) -> 
 pub(crate) async fn run(
     worker: &mut Worker,
     config: &RunnerConfig,
+    fresh: bool,
     call: &Call,
     log: LogBuffer,
     stop: oneshot::Receiver<Stop>,
@@ -112,6 +116,7 @@ pub(crate) async fn run(
         started: None,
         until: None,
         ending: None,
+        fresh,
     };
     attempt.listen().await
 }
@@ -128,7 +133,9 @@ impl Attempt<'_> {
             }
             match self.next(timer.as_mut()).await {
                 Happened::Arrived(Arrival::Frame(frame)) => match frame.kind() {
-                    b'r' | b'x' => return self.end_with(&frame).await,
+                    b'r' | b'x' | b'y' => return self.end_with(&frame).await,
+                    // the worker forked, and its fork died: it is in good order itself
+                    b'b' => return self.end_with_fork(&frame).await,
                     _ => {
                         if let Err(problem) = self.take_notice(&frame) {
                             return self.end_broken(problem).await;
@@ -144,6 +151,9 @@ impl Attempt<'_> {
                 Happened::Arrived(Arrival::ProtocolClosed) => {
                     let problem = self.last_word().await;
                     return self.end_broken(problem).await;
+                }
+                Happened::Arrived(Arrival::Control(line)) if line.starts_with('l') => {
+                    return self.end_broken(line[1..].to_string()).await;
                 }
                 Happened::Arrived(Arrival::Control(_)) => {}
                 Happened::Arrived(Arrival::ControlClosed) => {
@@ -248,14 +258,25 @@ impl Attempt<'_> {
     }
 
     /// The worker's last frame of the attempt is here.
-    async fn end_with(mut self, frame: &Frame) -> (Report, Fate) {
-        self.worker.ends.drain_log(&mut self.log);
+    async fn end_with(self, frame: &Frame) -> (Report, Fate) {
         let outcome = match read_result(frame) {
             Ok(outcome) => outcome,
             Err(error) => return self.end_broken(format!("the worker broke the protocol: {error}")).await,
         };
+        let done = frame.kind() == b'y' || self.fresh;
+        self.end_with_outcome(outcome, done).await
+    }
+
+    async fn end_with_fork(self, frame: &Frame) -> (Report, Fate) {
+        let how = self.worker.explain(&String::from_utf8_lossy(frame.body()));
+        self.end_with_outcome(Outcome::Failed(Fault::broken(format!("the worker process {how}"))), false).await
+    }
+
+    /// `done` says that the worker takes no other attempt.
+    async fn end_with_outcome(mut self, outcome: Outcome, done: bool) -> (Report, Fate) {
+        self.worker.ends.drain_log(&mut self.log);
         let ran = self.ran();
-        let keep = self.worker.loaded && !self.worker.has_strays();
+        let keep = self.worker.loaded && !done && !self.worker.has_strays() && self.worker.clear_work().await.is_ok();
         let fate = if self.worker.loaded { Fate::Replace } else { Fate::Dead };
         let (outcome, late) = match self.ending {
             None => (outcome, None),
@@ -271,7 +292,7 @@ impl Attempt<'_> {
     }
 
     async fn end_after_exit(self, how: &str) -> (Report, Fate) {
-        let problem = format!("the worker process {how}");
+        let problem = format!("the worker process {}", self.worker.explain(how));
         self.end_broken(problem).await
     }
 
@@ -304,7 +325,8 @@ impl Attempt<'_> {
         let wait = async {
             loop {
                 match poll_fn(|cx| self.worker.ends.poll_arrival(cx, &mut self.log)).await {
-                    Arrival::Control(line) if line.starts_with('e') => return format!("the worker process {}", &line[1..]),
+                    Arrival::Control(line) if line.starts_with('e') => return format!("the worker process {}", self.worker.explain(&line[1..])),
+                    Arrival::Control(line) if line.starts_with('l') => return line[1..].to_string(),
                     Arrival::ControlClosed => return "the worker's guardian was killed".to_string(),
                     _ => {}
                 }

@@ -5,14 +5,48 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::environments::Environments;
+use super::http::Hosts;
 use super::interpreter::Interpreter;
+use super::node::Node;
+use super::settings::{Isolation, Settings};
 
 /// The language of a script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
 pub enum Language {
     /// `def main(**args)` in Python 3.9 or newer.
     Python,
+    /// `export default async function main(args, viat)` in JavaScript, or in TypeScript whose types are taken away.
+    JavaScript,
+    /// A shell script: a process for each attempt.
+    Shell,
+    /// A request template: see [`super::http`].
+    Http,
+}
+
+impl Language {
+    /// All of them.
+    pub const ALL: [Language; 4] = [Language::Python, Language::JavaScript, Language::Shell, Language::Http];
+
+    /// The word for it on the command line and in the store.
+    pub fn name(self) -> &'static str {
+        match self {
+            Language::Python => "python",
+            Language::JavaScript => "javascript",
+            Language::Shell => "shell",
+            Language::Http => "http",
+        }
+    }
+
+    /// The language of that name.
+    pub fn of(name: &str) -> Option<Language> {
+        Language::ALL.into_iter().find(|language| language.name() == name)
+    }
+
+    /// Whether its workers are the engine's own binary.
+    pub(crate) fn is_native(self) -> bool {
+        matches!(self, Language::Shell | Language::Http)
+    }
 }
 
 /// One version of a script.
@@ -24,10 +58,26 @@ pub struct ScriptCode {
     pub version: u64,
     /// The language it is written in.
     pub language: Language,
-    /// Its text.
+    /// What is run: its text, or what was made of it when it was created (types taken away, a template read).
     pub source: Arc<str>,
     /// The content hash of the text.
     pub hash: String,
+    /// What it says of itself in its `script` block.
+    pub settings: Settings,
+    /// The key of the environment that it needs.
+    pub environment: Option<String>,
+}
+
+impl ScriptCode {
+    /// A script that says nothing of itself.
+    pub fn new(name: impl Into<String>, version: u64, language: Language, source: impl Into<Arc<str>>, hash: impl Into<String>) -> ScriptCode {
+        ScriptCode { name: name.into(), version, language, source: source.into(), hash: hash.into(), settings: Settings::default(), environment: None }
+    }
+
+    /// Whether a worker serves one attempt only: Node cannot fork, so there a fresh process is a fresh worker.
+    pub(crate) fn is_used_once(&self) -> bool {
+        self.settings.isolation == Isolation::Fresh && self.language == Language::JavaScript
+    }
 }
 
 /// How many workers a script version may have, and how long an attempt may wait for one.
@@ -63,8 +113,14 @@ impl Default for PoolConfig {
 /// Everything the pools need to know of the machine and of the engine's settings.
 #[derive(Debug, Clone)]
 pub struct RunnerConfig {
-    /// The Python to start.
-    pub interpreter: Interpreter,
+    /// The Python to start; where there is none, scripts in Python fail as `pool_spawn_failed`.
+    pub interpreter: Option<Interpreter>,
+    /// The Node to start, likewise.
+    pub node: Option<Node>,
+    /// Where built environments lie.
+    pub environments: Environments,
+    /// Which hosts requests of `http` scripts may go to.
+    pub hosts: Hosts,
     /// The command that becomes a guardian; the guardian's own arguments follow.
     pub guardian: Vec<OsString>,
     /// Names of the engine's environment variables that scripts may see (`VIAT_SCRIPT_ENV`).
@@ -89,13 +145,17 @@ pub struct RunnerConfig {
 
 impl RunnerConfig {
     /// Defaults that suit a laptop; the guardian is the running binary itself.
-    pub fn new(interpreter: Interpreter, scratch: impl Into<PathBuf>) -> RunnerConfig {
+    pub fn new(interpreter: impl Into<Option<Interpreter>>, scratch: impl Into<PathBuf>) -> RunnerConfig {
+        let scratch = scratch.into();
         RunnerConfig {
-            interpreter,
+            interpreter: interpreter.into(),
+            node: None,
+            environments: Environments::at(scratch.with_file_name("environments")),
+            hosts: Hosts::default(),
             // not the path of the binary: it may be replaced while the engine runs
             guardian: vec!["/proc/self/exe".into(), super::guardian::ARGUMENT.into()],
             env_allow: Vec::new(),
-            scratch: scratch.into(),
+            scratch,
             pool: PoolConfig::default(),
             timeout_grace: Duration::from_millis(500),
             spawn_limit: Duration::from_secs(60),
@@ -107,14 +167,26 @@ impl RunnerConfig {
     }
 }
 
+impl RunnerConfig {
+    /// The hosts that a script may speak to: what the operator allows, and of that what the script says it wants.
+    pub(crate) fn hosts_for(&self, code: &ScriptCode) -> Hosts {
+        Hosts { declared: code.settings.network.clone(), ..self.hosts.clone() }
+    }
+
+    /// Bytes that a script's value may take.
+    pub(crate) fn value_limit_of(&self, code: &ScriptCode) -> usize {
+        let own = code.settings.limits.output.and_then(|bytes| usize::try_from(bytes).ok());
+        own.map_or(self.value_limit, |own| own.min(self.value_limit))
+    }
+}
+
 fn processors() -> usize {
     std::thread::available_parallelism().map_or(2, usize::from)
 }
 
 /// The clean environment of a script: a few harmless names, what the operator granted, nothing else.
-pub(crate) fn environment(allow: &[String]) -> Vec<(OsString, OsString)> {
+pub(crate) fn environment(allow: &[String], own: &[String]) -> Vec<(OsString, OsString)> {
     const PLAIN: [&str; 5] = ["PATH", "HOME", "LANG", "TZ", "TMPDIR"];
-    std::env::vars_os()
-        .filter(|(name, _)| name.to_str().is_some_and(|name| PLAIN.contains(&name) || name.starts_with("LC_") || allow.iter().any(|each| each == name)))
-        .collect()
+    let granted = |name: &str| allow.iter().chain(own).any(|each| each == name);
+    std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(|name| PLAIN.contains(&name) || name.starts_with("LC_") || granted(name))).collect()
 }

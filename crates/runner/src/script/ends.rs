@@ -16,7 +16,7 @@ use super::log::LogBuffer;
 
 /// A frame: a little-endian u32 length, one byte of kind, and the body.
 pub(crate) const HEADER: usize = 5;
-const KINDS: &[u8] = b"rxdpqk";
+const KINDS: &[u8] = b"rxybdpqk";
 /// Room in a frame for what stands around a value of the greatest size.
 const SLACK: usize = 1 << 20;
 const READ: usize = 8 << 10;

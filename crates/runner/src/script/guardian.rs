@@ -1,13 +1,14 @@
 //! The guardian: the small process between engine and worker that can prove the worker's whole tree dead.
 //!
-//! It knows no script language. Its three standard streams are all it gets: stdin is the worker's end of
+//! It knows of a script's language only where its descriptors go. Its three standard streams are all it gets: stdin is the worker's end of
 //! the protocol socket (passed on), stdout the control socket, stderr the worker's log pipe (passed on).
 //! It is a subreaper, so whatever the worker starts is its descendant for good, daemons included; when
 //! waiting for a child says "no children", nothing of the tree is left: that is the proof of death.
 //!
 //! Control, engine to guardian: `c<attempt id>` passes the cooperative signal on, `k` kills the tree, and the
 //! end of the stream (the engine died) kills it too. Guardian to engine: `s<pid>` started, `f<reason>` could not
-//! start, `e<how>` the worker ended, `d` the whole tree is dead (and so is the guardian, at once).
+//! start, `e<how>` the worker ended, `l<sentence>` the tree is over a limit and is being killed, `d` the whole tree is
+//! dead (and so is the guardian, at once).
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -24,22 +25,49 @@ use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
 use rustix::process::{WaitOptions, WaitStatus, getpid, set_child_subreaper, setsid, wait};
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout, stderr, stdin, stdout};
 
-use super::{cgroup, process};
+use serde::{Deserialize, Serialize};
+
+use super::config::Language;
+use super::limits::Limits;
+use super::{cgroup, native, process};
 
 /// The argument that makes the binary a guardian.
 pub const ARGUMENT: &str = "__guardian";
+/// The argument after that which makes it a worker of a language that is built in.
+pub(crate) const WORKER: &str = "--worker";
 /// High, so that a script that opens a file after closing everything does not get a number of ours.
-const FIRST_FD: i32 = 100;
+const HIGH_FD: i32 = 100;
+/// Low: Node closes, in what it starts, only the first few descriptors that it inherits.
+const LOW_FD: i32 = 3;
+/// How often a tree is looked at that has limits which nothing else holds.
+const WATCH_EVERY: Duration = Duration::from_millis(50);
+
+/// What a guardian is told when it is started.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Charge {
+    /// The tree's cgroup.
+    pub(crate) cgroup: Option<PathBuf>,
+    /// Its folder.
+    pub(crate) scratch: PathBuf,
+    /// The worker's language, by name.
+    pub(crate) language: String,
+    /// What the tree may use.
+    pub(crate) limits: Limits,
+}
 
 /// The guardian's whole life; the binary's `main` calls it when its first argument is `__guardian`.
 ///
-/// The arguments after that are the tree's cgroup (`-` for none), its scratch folder, and the worker's command line,
-/// to which the numbers of the protocol descriptor and the cancel descriptor are appended.
+/// The arguments after that are what it is charged with, as JSON, and the worker's command line, to which the numbers of
+/// the protocol descriptor and the cancel descriptor are appended. A worker that is built in has them as stdin and stdout.
 pub fn guardian_main() -> ExitCode {
     let mut args = std::env::args_os().skip_while(|arg| arg != ARGUMENT).skip(1);
-    let (Some(cgroup), Some(scratch), Some(program)) = (args.next(), args.next(), args.next()) else { return ExitCode::from(64) };
-    let place = Place { cgroup: (cgroup != "-").then(|| PathBuf::from(cgroup)), scratch: PathBuf::from(scratch) };
-    let done = guard(&place, &program, args.collect());
+    let (Some(charge), Some(program)) = (args.next(), args.next()) else { return ExitCode::from(64) };
+    if charge == WORKER {
+        return native::worker_main(&program);
+    }
+    let Some(charge) = charge.to_str().and_then(|text| serde_json::from_str::<Charge>(text).ok()) else { return ExitCode::from(64) };
+    let place = Place { cgroup: charge.cgroup.clone(), scratch: charge.scratch.clone() };
+    let done = guard(&place, &charge, &program, args.collect());
     // only reached when no worker was started
     place.clear();
     match done {
@@ -65,10 +93,12 @@ impl Place {
 }
 
 /// Returns only if no worker could be started; else the process ends when the tree is dead.
-fn guard(place: &Place, program: &OsString, args: Vec<OsString>) -> io::Result<()> {
+fn guard(place: &Place, charge: &Charge, program: &OsString, args: Vec<OsString>) -> io::Result<()> {
+    let language = Language::of(&charge.language).ok_or_else(|| io::Error::other("no such language"))?;
+    let first_fd = if language == Language::JavaScript { LOW_FD } else { HIGH_FD };
     let _ = setsid(); // Ctrl-C at the terminal is the engine's to handle
     set_child_subreaper(Some(getpid()))?;
-    let protocol = fcntl_dupfd_cloexec(stdin(), FIRST_FD)?;
+    let protocol = fcntl_dupfd_cloexec(stdin(), first_fd)?;
     let control = UnixStream::from(fcntl_dupfd_cloexec(stdout(), 3)?);
     let log = fcntl_dupfd_cloexec(stderr(), 3)?;
     let null = File::options().read(true).write(true).open("/dev/null")?;
@@ -77,38 +107,62 @@ fn guard(place: &Place, program: &OsString, args: Vec<OsString>) -> io::Result<(
     dup2_stderr(&null)?;
 
     let (cancel_read, mut cancel) = io::pipe()?;
-    let cancel_read = fcntl_dupfd_cloexec(&cancel_read, FIRST_FD)?;
-    let worker = match start(program, args, protocol, cancel_read, log) {
+    let cancel_read = fcntl_dupfd_cloexec(&cancel_read, first_fd)?;
+    let worker = match start(language, program, args, protocol, cancel_read, log) {
         Ok(worker) => worker,
         Err(error) => return say(&control, &format!("f{}: {error}", program.to_string_lossy())),
     };
     // before the go: the worker runs nothing of the script until it is in its cgroup
     let folder = place.cgroup.as_deref().filter(|folder| cgroup::write(&folder.join("cgroup.procs"), &worker.to_string()).is_ok());
-    let _ = cancel.write_all(b"g");
-    let _ = say(&control, &format!("s{worker}")); // an engine that is gone shows when it is listened to
+    let watched = charge.limits.confine(folder);
+    let limited = charge.limits.apply(worker, language);
 
     let (control, place) = (Arc::new(control), place.clone());
     let reports = Arc::clone(&control);
     let reaper = std::thread::Builder::new().stack_size(128 << 10).spawn(move || reap(worker, &reports, &place));
+    if let Err(error) = limited.and_then(|()| start_watch(watched, &control, folder)) {
+        // a worker without its limits must not run
+        let _ = say(&control, &format!("fthe limits of the script could not be set: {error}"));
+        kill_all(folder);
+    }
+    let _ = cancel.write_all(b"g");
+    let _ = say(&control, &format!("s{worker}")); // an engine that is gone shows when it is listened to
     if reaper.is_ok() {
         listen(&control, cancel);
     }
     kill_all(folder)
 }
 
-fn start(program: &OsString, args: Vec<OsString>, protocol: OwnedFd, cancel: OwnedFd, log: OwnedFd) -> io::Result<u32> {
+fn start_watch(limits: Limits, control: &Arc<UnixStream>, folder: Option<&Path>) -> io::Result<()> {
+    if limits == Limits::default() {
+        return Ok(());
+    }
+    let (control, folder) = (Arc::clone(control), folder.map(Path::to_path_buf));
+    std::thread::Builder::new().stack_size(256 << 10).spawn(move || watch(&limits, &control, folder.as_deref())).map(drop)
+}
+
+/// Looks at the tree from time to time, and kills it when it is over a limit.
+fn watch(limits: &Limits, control: &UnixStream, folder: Option<&Path>) {
+    loop {
+        std::thread::sleep(WATCH_EVERY);
+        if let Some(sentence) = limits.exceeded(std::process::id()) {
+            let _ = say(control, &format!("l{sentence}"));
+            kill_all(folder);
+        }
+    }
+}
+
+fn start(language: Language, program: &OsString, args: Vec<OsString>, protocol: OwnedFd, cancel: OwnedFd, log: OwnedFd) -> io::Result<u32> {
+    let mut command = Command::new(program);
+    command.args(args).process_group(0); // a script that signals its group must not hit the guardian
+    if language.is_native() {
+        return Ok(command.stdin(protocol).stdout(cancel).stderr(log).spawn()?.id());
+    }
     // single-threaded here, and only the worker is ever started: nothing else can inherit these
     fcntl_setfd(&protocol, FdFlags::empty())?;
     fcntl_setfd(&cancel, FdFlags::empty())?;
-    let child = Command::new(program)
-        .args(args)
-        .arg(protocol.as_raw_fd().to_string())
-        .arg(cancel.as_raw_fd().to_string())
-        .stdin(Stdio::null())
-        .stdout(log.try_clone()?)
-        .stderr(log)
-        .process_group(0) // a script that signals its group must not hit the guardian
-        .spawn()?;
+    let child =
+        command.arg(protocol.as_raw_fd().to_string()).arg(cancel.as_raw_fd().to_string()).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).spawn()?;
     Ok(child.id())
 }
 
@@ -139,7 +193,7 @@ fn describe(status: WaitStatus) -> String {
     format!("exited with code {}", status.exit_status().unwrap_or(-1))
 }
 
-fn signal_name(signal: i32) -> &'static str {
+pub(crate) fn signal_name(signal: i32) -> &'static str {
     match signal {
         1 => " (SIGHUP)",
         2 => " (SIGINT)",

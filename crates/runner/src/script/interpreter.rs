@@ -67,11 +67,18 @@ impl Interpreter {
 /// Python 3.9, as major · 100 + minor.
 const OLDEST: u32 = 309;
 
-fn on_path(name: &str) -> Option<PathBuf> {
+pub(super) fn on_path(name: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH")?;
     env::split_paths(&path)
         .map(|folder| folder.join(name))
         .find(|file| fs::metadata(file).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0))
+}
+
+/// Changes with the program behind a path.
+pub(super) fn file_key(path: &Path) -> io::Result<u64> {
+    let mut key = DefaultHasher::new();
+    (path, fs::metadata(path)?.modified()?.duration_since(UNIX_EPOCH).unwrap_or_default()).hash(&mut key);
+    Ok(key.finish())
 }
 
 /// Changes with everything that decides which Python answers, and with what it is to compile.

@@ -1,9 +1,9 @@
-//! Warm Python workers: one pool per script version, one attempt at a time per worker.
+//! Workers of every language: one pool per script version, one attempt at a time per worker.
 //!
 //! # Processes
 //!
 //! ```text
-//! engine ──┬─ protocol socket ───────────────────┬─ worker (python3 -I -S -c loader)
+//! engine ──┬─ protocol socket ───────────────────┬─ worker (python3, node, or this binary for shell and http)
 //!          ├─ control socket ── guardian ─ cancel ┤     └─ whatever the script starts
 //!          └─ log pipe ──────────────────────────┘
 //! ```
@@ -27,6 +27,10 @@
 //! - *A script whose top level raises* is reported on each attempt with what it raised; such a worker is never
 //!   kept, so the next attempt tries to load the script anew.
 //! - *A result in the grace* is told as [`Report::late`], and the worker is kept.
+//! - *Fresh processes*: a Python worker with `isolation = "fresh"` is a fork server, and each attempt is a fork of it.
+//!   Node cannot fork: there each attempt has a worker of its own. A shell worker starts a shell for each attempt.
+//! - *Limits* are set on the worker by its guardian before it runs; what the kernel does not hold for a tree (memory and
+//!   processes, without a cgroup that can) the guardian watches.
 //! - *Nesting*: a value deeper than 100 levels is `invalid_output`.
 //!
 //! Everything here runs in a tokio runtime with I/O and time; [`Pools::new`] and [`Pools::prewarm`] too.
@@ -36,17 +40,25 @@ mod call;
 mod cgroup;
 mod config;
 mod ends;
+pub mod environments;
 mod exchange;
 mod fault;
 mod guardian;
+pub mod http;
 mod inspect;
 mod interpreter;
+mod javascript;
+mod launch;
+mod limits;
 mod log;
+mod native;
+mod node;
 mod pools;
 mod process;
 mod python;
 mod reservation;
 mod roster;
+mod settings;
 mod supply;
 mod tree;
 mod worker;
@@ -60,8 +72,11 @@ pub use call::{Answer, Call, Context, Log, Notice, Outcome, Report, Stop};
 pub use config::{Language, PoolConfig, RunnerConfig, ScriptCode};
 pub use fault::{Fault, FaultKind};
 pub use guardian::{ARGUMENT as GUARDIAN_ARGUMENT, guardian_main};
-pub use inspect::{Parameter, ParameterKind, ScriptDiagnostic, ScriptInfo, inspect};
+pub use inspect::{Inspected, Parameter, ParameterKind, ScriptDiagnostic, ScriptInfo, inspect, inspect_javascript, inspect_shell};
 pub use interpreter::Interpreter;
+pub use limits::Limits;
+pub use node::Node;
 pub use pools::{PoolStatus, Pools};
 pub use reservation::Reservation;
+pub use settings::{Isolation, Metadata, MetadataError, PoolSettings, Settings};
 pub use tree::{TreeId, kill_leftover};

@@ -60,7 +60,7 @@ impl Reservation {
         notices: mpsc::UnboundedSender<Notice>,
     ) -> Report {
         let (mut report, fate) = match (self.worker.as_mut(), begun) {
-            (Some(worker), Some(Ok(log))) => attempt::run(worker, self.pools.config(), call, log, stop, notices).await,
+            (Some(worker), Some(Ok(log))) => attempt::run(worker, self.pools.config(), self.code.is_used_once(), call, log, stop, notices).await,
             (_, Some(Err(report))) => (report, Fate::Keep),
             _ => return nothing_to_run_on(),
         };

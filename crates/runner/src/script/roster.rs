@@ -78,7 +78,7 @@ pub(crate) struct Roster {
 impl Roster {
     pub(crate) fn pool(&mut self, code: &Arc<ScriptCode>, config: &PoolConfig) -> &mut Pool {
         self.pools.entry(Key(Arc::clone(code))).or_insert_with(|| Pool {
-            config: config.clone(),
+            config: code.settings.pool.over(config),
             configured: false,
             idle: Vec::new(),
             waiting: VecDeque::new(),

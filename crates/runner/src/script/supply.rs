@@ -143,7 +143,7 @@ impl Pools {
     }
 
     async fn start(&self, code: &Arc<ScriptCode>) {
-        let started = match Worker::start(&self.shared.config, self.shared.cgroups.as_ref()) {
+        let started = match Worker::start(&self.shared.config, self.shared.cgroups.as_ref(), code) {
             Ok(worker) => {
                 let marker = worker.tree.marker.clone();
                 if self.register(&worker) {
@@ -151,10 +151,7 @@ impl Pools {
                 }
                 worker.load(&self.shared.config, code).await.map_err(|fault| (fault, Some(marker)))
             }
-            Err(error) => {
-                let message = format!("no worker process could be started for script {}: {error}", code.name);
-                Err((Fault::no_worker(message), None))
-            }
+            Err(fault) => Err((fault, None)),
         };
         match started {
             Ok(worker) => self.hand_on(code, worker, true),

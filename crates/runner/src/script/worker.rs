@@ -9,15 +9,21 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::config::{Language, RunnerConfig, ScriptCode, environment};
-use super::ends::{Arrival, Ends, frame};
+use super::config::{RunnerConfig, ScriptCode, environment};
+use super::ends::{Arrival, Ends};
 use super::fault::Fault;
+use super::guardian::Charge;
+use super::launch::{Launch, init_frame};
+use super::limits::Limits;
 use super::log::LogBuffer;
 use super::tree::{MARKER, TreeId, destroy};
-use super::{cgroup, process, python};
+use super::{cgroup, process};
 
 /// How long a guardian may take to kill its tree before the engine does it from outside.
 const GUARDIAN_LIMIT: Duration = Duration::from_secs(5);
+
+/// The folder in the tree's scratch folder that an attempt has as its working directory.
+pub(crate) const WORK: &str = "work";
 
 /// A process that has loaded a script and waits for calls.
 pub(crate) struct Worker {
@@ -27,6 +33,7 @@ pub(crate) struct Worker {
     pub(crate) switch: Arc<UnixStream>,
     guardian: Child,
     pid: u32,
+    limits: Limits,
     /// Kept open: whether an attempt left processes behind is one `pread` then.
     members: Option<fs::File>,
     /// Whether the script's top level ran through.
@@ -42,7 +49,6 @@ pub(crate) struct Worker {
 impl Worker {
     /// Waits until a started worker has loaded its script; one that cannot is dead when this returns.
     pub(crate) async fn load(mut self, config: &RunnerConfig, code: &ScriptCode) -> Result<Worker, Fault> {
-        let Language::Python = code.language;
         let mut log = LogBuffer::new(config.log_limit);
         self.ends.send(init_frame(config, code));
         let ready = tokio::time::timeout(config.spawn_limit, self.until_ready(&mut log)).await;
@@ -65,19 +71,26 @@ impl Worker {
     }
 
     /// Starts the guardian, which starts the worker.
-    pub(crate) fn start(config: &RunnerConfig, cgroups: Option<&PathBuf>) -> io::Result<Worker> {
+    pub(crate) fn start(config: &RunnerConfig, cgroups: Option<&PathBuf>, code: &ScriptCode) -> Result<Worker, Fault> {
+        let launch = Launch::of(config, code)?;
+        Worker::start_with(config, cgroups, code, &launch)
+            .map_err(|error| Fault::no_worker(format!("no worker process could be started for script {}: {error}", code.name)))
+    }
+
+    fn start_with(config: &RunnerConfig, cgroups: Option<&PathBuf>, code: &ScriptCode, launch: &Launch) -> io::Result<Worker> {
         let marker = fs::read_to_string("/proc/sys/kernel/random/uuid")?.trim().to_string();
         let scratch = config.scratch.join(&marker);
-        fs::create_dir_all(&scratch)?;
+        fs::create_dir_all(scratch.join(WORK))?;
         let cgroup = cgroups.map(|folder| folder.join(format!("{}{marker}", cgroup::PREFIX))).filter(|folder| fs::create_dir(folder).is_ok());
         let mut tree = TreeId { guardian: 0, started: 0, marker, cgroup, scratch };
-        match Worker::start_guardian(config, &mut tree) {
+        match Worker::start_guardian(config, &mut tree, code, launch) {
             Ok((guardian, ends, switch)) => Ok(Worker {
                 switch,
                 tree,
                 ends,
                 guardian,
                 pid: 0,
+                limits: code.settings.limits.clone(),
                 members: None,
                 loaded: false,
                 early_log: None,
@@ -93,23 +106,28 @@ impl Worker {
         }
     }
 
-    fn start_guardian(config: &RunnerConfig, tree: &mut TreeId) -> io::Result<(Child, Ends, Arc<UnixStream>)> {
+    fn start_guardian(config: &RunnerConfig, tree: &mut TreeId, code: &ScriptCode, launch: &Launch) -> io::Result<(Child, Ends, Arc<UnixStream>)> {
         let (protocol, worker_protocol) = UnixStream::pair()?;
         let (control, guardian_control) = UnixStream::pair()?;
         let switch = Arc::new(control.try_clone()?);
         let (log, worker_log) = io::pipe()?;
         let _ = rustix::pipe::fcntl_setpipe_size(&log, 256 << 10);
-        let ends = Ends::new(protocol.into(), control.into(), log.into(), config.value_limit)?;
+        let ends = Ends::new(protocol.into(), control.into(), log.into(), config.value_limit_of(code))?;
         let (program, args) = config.guardian.split_first().ok_or_else(|| io::Error::other("no guardian is configured"))?;
+        let charge = Charge {
+            cgroup: tree.cgroup.clone(),
+            scratch: tree.scratch.clone(),
+            language: code.language.name().to_owned(),
+            limits: code.settings.limits.clone(),
+        };
         let mut guardian = Command::new(program)
             .args(args)
-            .arg(tree.cgroup.as_deref().map_or("-".as_ref(), std::path::Path::as_os_str))
-            .arg(&tree.scratch)
-            .arg(&config.interpreter.path)
-            // -S: the worker looks for site packages when an import misses (python/viat/worker.py)
-            .args(["-I", "-S", "-X", "utf8", "-c", python::LOADER])
+            .arg(serde_json::to_string(&charge)?)
+            .arg(&launch.program)
+            .args(&launch.args)
             .env_clear()
-            .envs(environment(&config.env_allow))
+            .envs(environment(&config.env_allow, &code.settings.env))
+            .envs(launch.env.iter().map(|(name, value)| (name, value)))
             .env(MARKER, &tree.marker)
             .current_dir(&tree.scratch)
             .stdin(Stdio::from(OwnedFd::from(worker_protocol)))
@@ -143,7 +161,8 @@ impl Worker {
                 Arrival::Control(line) => match line.split_at_checked(1) {
                     Some(("s", pid)) => self.pid = pid.parse().map_err(|_| format!("its guardian says {line:?}"))?,
                     Some(("f", reason)) => return Err(reason.to_string()),
-                    Some(("e", how)) => return Err(format!("the interpreter {how}")),
+                    Some(("e", how)) => return Err(format!("the interpreter {}", self.explain(how))),
+                    Some(("l", sentence)) => return Err(sentence.to_string()),
                     _ => return Err("its tree died".to_string()),
                 },
                 Arrival::ControlClosed => return Err("its guardian died".to_string()),
@@ -155,6 +174,36 @@ impl Worker {
     /// Whether the worker, found idle, can take an attempt.
     pub(crate) fn is_fit(&self) -> bool {
         self.ends.is_quiet()
+    }
+
+    /// Readies the worker for an attempt's limits.
+    pub(crate) fn prepare(&self) {
+        self.limits.allow_cpu(self.pid);
+    }
+
+    /// What the worker's limits add to how it ended.
+    pub(crate) fn explain(&self, how: &str) -> String {
+        match self.limits.cpu_s {
+            Some(seconds) if how.contains("SIGXCPU") => format!("{how}: it used more processor time than its limit of {seconds} s (limits.cpu)"),
+            _ => how.to_owned(),
+        }
+    }
+
+    /// Removes what the attempt left in its working directory; says what cannot be removed.
+    pub(crate) async fn clear_work(&self) -> io::Result<()> {
+        let work = self.tree.scratch.join(WORK);
+        if fs::read_dir(&work).is_ok_and(|mut entries| entries.next().is_none()) {
+            return Ok(());
+        }
+        let cleared = tokio::task::spawn_blocking(move || {
+            let removed = match fs::symlink_metadata(&work) {
+                Ok(found) if found.is_dir() => fs::remove_dir_all(&work),
+                Ok(_) => fs::remove_file(&work),
+                Err(_) => Ok(()),
+            };
+            removed.and_then(|()| fs::create_dir_all(&work))
+        });
+        cleared.await.map_err(io::Error::other)?
     }
 
     /// Whether processes other than the worker itself live in its tree.
@@ -215,15 +264,4 @@ impl Worker {
 
 fn lives(pid: &str) -> bool {
     pid.parse().ok().and_then(process::stat).is_some_and(|seen| !seen.zombie)
-}
-
-/// The first frame: what `python/viat/loader.py` takes apart.
-fn init_frame(config: &RunnerConfig, code: &ScriptCode) -> Vec<u8> {
-    let limit = config.value_limit.to_string();
-    let bundle = config.interpreter.bundle.as_deref().unwrap_or_default();
-    let sources = if bundle.is_empty() { python::sources() } else { String::new() };
-    let parts = [code.name.as_bytes(), code.source.as_bytes(), limit.as_bytes(), bundle, sources.as_bytes()];
-    let sizes = parts.map(|part| u32::try_from(part.len()).unwrap_or(u32::MAX).to_le_bytes());
-    let body: Vec<&[u8]> = sizes.iter().zip(parts).flat_map(|(size, part)| [size.as_slice(), part]).collect();
-    frame(b'i', &body)
 }

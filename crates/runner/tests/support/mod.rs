@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
-use viat_runner::script::{Call, Context, Fault, FaultKind, Interpreter, Language, Notice, Outcome, PoolConfig, Pools, Report, RunnerConfig, ScriptCode, Stop};
+use viat_runner::script::{
+    Call, Context, Fault, FaultKind, Interpreter, Language, Node, Notice, Outcome, PoolConfig, Pools, Report, RunnerConfig, ScriptCode, Stop,
+};
 
 pub struct Bench {
     pub folder: tempfile::TempDir,
@@ -21,6 +23,7 @@ pub fn python() -> Interpreter {
 
 pub fn config(folder: &Path) -> RunnerConfig {
     let mut config = RunnerConfig::new(python(), folder.join("scratch"));
+    config.node = Node::resolve(&std::env::temp_dir().join("viat-runner-tests"), None).unwrap();
     config.guardian = vec![env!("CARGO_BIN_EXE_viat-guardian").into(), "__guardian".into()];
     config
 }
@@ -107,7 +110,11 @@ pub fn call(args: &str, timeout: Option<Duration>) -> Call {
 }
 
 pub fn script(source: &str) -> Arc<ScriptCode> {
-    Arc::new(ScriptCode { name: "sample".into(), version: 1, language: Language::Python, source: source.into(), hash: source.into() })
+    script_in(Language::Python, source)
+}
+
+pub fn script_in(language: Language, source: &str) -> Arc<ScriptCode> {
+    Arc::new(ScriptCode::new("sample", 1, language, source, source))
 }
 
 pub fn pool(max: usize, queue: usize, queue_wait_ms: u64) -> PoolConfig {

@@ -10,7 +10,7 @@ use tokio::sync::{oneshot, watch};
 use viat_runner::driver::Driver;
 
 use super::waiters::Waiters;
-use super::{Engine, bind_unix, of_runs, until};
+use super::{Engine, bind_unix, finished, of_runs, until};
 use crate::cli::error::CliError;
 use crate::socket::{self, Place};
 use crate::wiring::Home;
@@ -36,8 +36,14 @@ impl Desk {
             let _context = runtime.enter();
             bind_unix(&home.folder, &place)?
         };
-        let engine =
-            Engine { store: Arc::clone(&home.store), driver: Arc::clone(driver), home: home.folder.clone(), base: String::new(), waiters: Waiters::default() };
+        let engine = Engine {
+            store: Arc::clone(&home.store),
+            driver: Arc::clone(driver),
+            home: home.folder.clone(),
+            base: String::new(),
+            waiters: Waiters::default(),
+            metrics: Arc::default(),
+        };
         let (close, closed) = oneshot::channel();
         let thread = std::thread::Builder::new().name("viat-desk".to_owned()).spawn(move || runtime.block_on(attend(listener, engine, closed)));
         Ok(Desk { home: home.folder.clone(), place, close: Some(close), thread: Some(thread.map_err(cannot)?) })
@@ -50,7 +56,7 @@ const REQUESTS_END_WITHIN: Duration = Duration::from_secs(1);
 async fn attend(listener: UnixListener, engine: Engine, closed: oneshot::Receiver<()>) {
     let (begin, ends) = watch::channel(false);
     // A desk that fails leaves its runs as they are.
-    let served = axum::serve(listener, of_runs(engine)).with_graceful_shutdown(until(ends)).into_future();
+    let served = axum::serve(listener, finished(of_runs(), engine)).with_graceful_shutdown(until(ends)).into_future();
     let patience = async {
         let _ = closed.await;
         let _ = begin.send(true);

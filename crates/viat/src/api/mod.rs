@@ -4,6 +4,7 @@ pub mod desk;
 mod endpoints;
 mod guard;
 mod links;
+mod metrics;
 mod page;
 mod problem;
 mod recover;
@@ -29,6 +30,7 @@ use viat_store::Store;
 
 use crate::cli::error::CliError;
 use crate::cli::output::Output;
+use crate::observe::Metrics;
 use crate::socket::{self, Place};
 use crate::wiring::{Home, Mode};
 use waiters::Waiters;
@@ -53,6 +55,8 @@ pub struct Engine {
     pub base: String,
     /// Requests that wait for the ends of runs.
     pub waiters: Waiters,
+    /// What is counted and timed.
+    pub metrics: Arc<Metrics>,
 }
 
 /// Serves a home until it is told to end.
@@ -63,14 +67,16 @@ pub fn serve(home: &Home, address: SocketAddr, output: &Output) -> Result<(), Cl
     }
     let _lock = socket::lock(&home.folder)?;
     let waiters = Waiters::default();
-    let mode = Mode { background: true, observer: Some(waiters.observer()), ..Mode::default() };
+    let metrics = Arc::new(Metrics::default());
+    let mode =
+        Mode { background: true, observer: Some(waiters.observer()), metrics: Some(Arc::clone(&metrics)), spans: Some(output.clone()), ..Mode::default() };
     let driver = Arc::new(home.engine(mode)?);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
         .build()
         .map_err(|error| CliError::failed(format!("the server's threads cannot be started: {error}")))?;
-    let engine = Engine { store: Arc::clone(&home.store), driver: Arc::clone(&driver), home: home.folder.clone(), base: String::new(), waiters };
+    let engine = Engine { store: Arc::clone(&home.store), driver: Arc::clone(&driver), home: home.folder.clone(), base: String::new(), waiters, metrics };
     let served = runtime.block_on(listen(&home.folder, address, engine, output));
     driver.shut_down(DRAIN);
     socket::remove(&home.folder, &Place::Server);
@@ -136,18 +142,18 @@ fn bind_unix(home: &Path, place: &Place) -> Result<UnixListener, CliError> {
 }
 
 fn router(engine: Engine) -> Router {
-    Router::new()
+    let routes = of_runs()
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(ready))
+        .route("/metrics", get(metrics::show))
         .route("/api/v1/runs", post(runs::start))
         .route("/links/review/{token}", get(links::show).post(links::decide).layer(DefaultBodyLimit::max(links::MAX_FORM)))
-        .route("/e/{*route}", post(endpoints::call))
-        .with_state(engine.clone())
-        .merge(of_runs(engine))
+        .route("/e/{*route}", post(endpoints::call));
+    finished(routes, engine)
 }
 
 /// What concerns runs and reviews that are there already.
-fn of_runs(engine: Engine) -> Router {
+fn of_runs() -> Router<Engine> {
     Router::new()
         .route("/api/v1/runs/{run}", get(runs::show))
         .route("/api/v1/runs/{run}/cancel", post(runs::cancel))
@@ -163,10 +169,11 @@ fn of_runs(engine: Engine) -> Router {
         .route("/api/v1/reviews/{id}/decision", post(reviews::decide))
         .route("/api/v1/reviews/{id}/extension", post(reviews::extend))
         .route("/api/v1/reviews/{id}/links", post(reviews::link))
-        .fallback(problem::no_such_path)
-        .method_not_allowed_fallback(problem::no_such_method)
-        .layer(DefaultBodyLimit::max(MAX_BODY))
-        .with_state(engine)
+}
+
+/// Every answer to what is no route is a problem document too.
+fn finished(routes: Router<Engine>, engine: Engine) -> Router {
+    routes.fallback(problem::no_such_path).method_not_allowed_fallback(problem::no_such_method).layer(DefaultBodyLimit::max(MAX_BODY)).with_state(engine)
 }
 
 async fn ready(axum::extract::State(engine): axum::extract::State<Engine>) -> (StatusCode, &'static str) {

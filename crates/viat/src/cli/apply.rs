@@ -1,25 +1,44 @@
 //! `viat apply`: makes the home's scripts and workflows those of a project folder.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
 use serde::Serialize;
 use viat_runner::assets::{self, SCRIPT, WORKFLOW};
+use viat_runner::script::Language;
+use viat_runner::script::environments::State;
 use viat_store::{AssetName, At, Hash};
 
 use super::error::CliError;
 use super::output::Output;
-use super::{inputs, script, versions, workflow};
+use super::{build, inputs, script, versions, workflow};
 use crate::wiring::Home;
 
 /// The largest file of a project.
 const MAX_FILE: u64 = 1 << 20;
 
+/// The endings of scripts' files.
+const SCRIPTS: [(&str, Language); 10] = [
+    ("py", Language::Python),
+    ("js", Language::JavaScript),
+    ("mjs", Language::JavaScript),
+    ("cjs", Language::JavaScript),
+    ("ts", Language::JavaScript),
+    ("mts", Language::JavaScript),
+    ("cts", Language::JavaScript),
+    ("sh", Language::Shell),
+    ("http.yaml", Language::Http),
+    ("http.yml", Language::Http),
+];
+/// The endings of workflows' files.
+const WORKFLOWS: [&str; 3] = ["yaml", "yml", "json"];
+
 /// What `apply` takes.
 #[derive(Args)]
 pub struct ApplyArgs {
-    /// The project folder: scripts/*.py and workflows/*.yaml (or .yml, .json).
+    /// The project folder: scripts/*.py (or .js, .ts, .sh, .http.yaml) and workflows/*.yaml (or .yml, .json).
     #[arg(default_value = ".")]
     dir: PathBuf,
     /// Say what would be done, and do nothing.
@@ -81,15 +100,18 @@ pub fn apply(dir: &Path, home: &Home, output: &Output) -> Result<(), CliError> {
 }
 
 fn plan(dir: &Path, home: &Home) -> Result<Vec<Step>, CliError> {
-    let scripts = found(&dir.join("scripts"), &["py"])?;
-    let workflows = found(&dir.join("workflows"), &["yaml", "yml", "json"])?;
+    let scripts = found(&dir.join("scripts"), &SCRIPTS.map(|(ending, _)| ending))?;
+    let workflows = found(&dir.join("workflows"), &WORKFLOWS)?;
     if scripts.is_empty() && workflows.is_empty() {
-        return Err(CliError::usage(format!("{} has no scripts/*.py and no workflows/*.yaml", dir.display())).help("`viat init` makes a project folder"));
+        return Err(CliError::usage(format!("{} has no scripts (scripts/*.py, .js, .ts, .sh, .http.yaml) and no workflows/*.yaml", dir.display()))
+            .help("`viat init` makes a project folder"));
     }
-    for pair in workflows.windows(2) {
-        if pair[0].file_stem() == pair[1].file_stem() {
-            let message = format!("{} and {} name the same workflow", pair[0].display(), pair[1].display());
-            return Err(CliError::usage(message).help("keep one of them"));
+    for (kind, files) in [(SCRIPT, &scripts), (WORKFLOW, &workflows)] {
+        let mut seen: BTreeMap<&str, &Path> = BTreeMap::new();
+        for file in files {
+            if let Some(other) = seen.insert(stem(file), file) {
+                return Err(CliError::usage(format!("{} and {} name the same {kind}", other.display(), file.display())).help("keep one of them"));
+            }
         }
     }
     let scripts = scripts.into_iter().map(|file| step(SCRIPT, file, home));
@@ -105,7 +127,8 @@ fn found(folder: &Path, endings: &[&str]) -> Result<Vec<PathBuf>, CliError> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(cannot)? {
         let path = entry.map_err(cannot)?.path();
-        if path.extension().and_then(|ending| ending.to_str()).is_some_and(|ending| endings.contains(&ending)) {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        if endings.iter().any(|ending| name.strip_suffix(ending).is_some_and(|name| name.ends_with('.'))) {
             files.push(path);
         }
     }
@@ -113,8 +136,23 @@ fn found(folder: &Path, endings: &[&str]) -> Result<Vec<PathBuf>, CliError> {
     Ok(files)
 }
 
+/// The asset's name: the file's, without its ending.
+fn stem(file: &Path) -> &str {
+    let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let known = SCRIPTS.iter().map(|(ending, _)| *ending).chain(WORKFLOWS);
+    let stems = known.filter_map(|ending| name.strip_suffix(ending)?.strip_suffix('.'));
+    // `.http.yaml` is longer than `.yaml`
+    stems.min_by_key(|stem| stem.len()).unwrap_or(name)
+}
+
+/// The language of a script by its file's ending.
+fn language(file: &Path) -> Language {
+    let name = file.to_string_lossy();
+    SCRIPTS.iter().find(|(ending, _)| name.ends_with(&format!(".{ending}"))).map_or(Language::Python, |(_, language)| *language)
+}
+
 fn step(kind: &'static str, file: PathBuf, home: &Home) -> Result<Step, CliError> {
-    let name = file.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default().to_owned();
+    let name = stem(&file).to_owned();
     inputs::name(kind, &name)?;
     let hash = Hash::of(&inputs::file(&file, MAX_FILE)?);
     let stored = home.store.asset(&AssetName::new(kind, name.as_str()), At::Latest).map_err(CliError::store)?;
@@ -140,7 +178,11 @@ fn publish(plan: &[Step], home: &Home) -> Result<(), CliError> {
 fn carry_out(plan: &[Step], home: &Home, output: &Output) -> Result<(), CliError> {
     let open: Vec<&Step> = plan.iter().filter(|step| step.action != Action::Unchanged).collect();
     for step in open.iter().filter(|step| step.kind == SCRIPT) {
-        script::save(&step.name, &step.file, home)?;
+        if let Some(request) = script::save(&step.name, language(&step.file), &step.file, home)?.request
+            && build::begin(&request, home)? == State::Building
+        {
+            output.note(&format!("script {}: its environment is being built; how far it is: viat env list", step.name));
+        }
     }
     // A workflow that calls another one of the project can be saved only after it: go round as long as that helps.
     let mut left: Vec<&Step> = open.into_iter().filter(|step| step.kind == WORKFLOW).collect();

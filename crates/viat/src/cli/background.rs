@@ -66,7 +66,7 @@ pub fn start(args: &StartArgs, home: &Home, output: &Output) -> Result<ExitCode,
     let Some(client) = Client::find(&home.folder)? else {
         if args.wait {
             let id = new.id.clone();
-            let foreground = Foreground::begin(home, Mode::default())?;
+            let foreground = Foreground::begin(home, output, Mode::default())?;
             foreground.driver.start_run(new, Some(foreground.sender())).map_err(CliError::driver)?;
             return follow(&id, &foreground, home, output);
         }
@@ -100,7 +100,7 @@ pub fn cancel(args: &CancelArgs, home: &Home, output: &Output) -> Result<(), Cli
         Some(client) => {
             client.post(&format!("/api/v1/runs/{id}/cancel"), &json!({"by": args.by, "reason": args.reason}))?;
         }
-        None => cancel_here(&id, args, home)?,
+        None => cancel_here(&id, args, home, output)?,
     }
     if output.json {
         return output.value(&json!({"id": id.as_str(), "cancel": "requested"}));
@@ -109,8 +109,8 @@ pub fn cancel(args: &CancelArgs, home: &Home, output: &Output) -> Result<(), Cli
 }
 
 /// Without a server the run is taken over for as long as it takes to end it.
-fn cancel_here(id: &RunId, args: &CancelArgs, home: &Home) -> Result<(), CliError> {
-    let driver = home.driver(false)?;
+fn cancel_here(id: &RunId, args: &CancelArgs, home: &Home, output: &Output) -> Result<(), CliError> {
+    let driver = home.driver(output)?;
     driver.cancel(id, args.by.clone(), args.reason.clone()).map_err(CliError::driver)?;
     let until = std::time::Instant::now() + END_WITHIN;
     loop {

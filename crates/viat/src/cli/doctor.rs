@@ -35,6 +35,9 @@ pub fn run(folder: &Path, output: &Output) -> Result<ExitCode, CliError> {
     let mut checks = vec![database(folder, &home)];
     if let Ok(home) = &home {
         checks.push(python(home));
+        checks.push(node(home));
+        checks.push(shell());
+        checks.extend(tools(home));
         checks.push(sync(folder));
         checks.push(space(folder));
     }
@@ -97,6 +100,43 @@ fn python(home: &Home) -> Check {
         Ok(answer) => Check { name: "python", verdict: Verdict::Bad, found: format!("{} ends with {}", interpreter.path.display(), answer.status), fix },
         Err(error) => Check { name: "python", verdict: Verdict::Bad, found: format!("{} cannot be started: {error}", interpreter.path.display()), fix },
     }
+}
+
+/// Scripts in Python are what viat cannot do without; the rest is missed only by who uses it.
+fn node(home: &Home) -> Check {
+    match home.node() {
+        Ok(node) => {
+            let types = if node.strips { "takes types out of TypeScript by itself" } else { "TypeScript needs 22.13 or newer" };
+            Check { name: "node", verdict: Verdict::Good, found: format!("{} {}; {types}", node.path.display(), node.version), fix: None }
+        }
+        Err(error) => Check {
+            name: "node",
+            verdict: Verdict::Poor,
+            found: format!("{}; scripts in javascript cannot be created", error.message()),
+            fix: error.help_text().map(str::to_owned),
+        },
+    }
+}
+
+/// What builds environments: missed only by scripts that need one.
+fn tools(home: &Home) -> [Check; 2] {
+    let tools = home.tools();
+    let check = |name: &'static str, found: Option<std::path::PathBuf>, fix: &str| match found {
+        Some(path) => Check { name, verdict: Verdict::Good, found: path.display().to_string(), fix: None },
+        None => Check { name, verdict: Verdict::Poor, found: "not there; scripts with dependencies need it".to_owned(), fix: Some(fix.to_owned()) },
+    };
+    [
+        check("uv", tools.uv, "install uv (pip install uv), or name one in VIAT_UV"),
+        check("npm", tools.npm, "install npm (Debian: apt-get install npm), or name one in VIAT_NPM"),
+    ]
+}
+
+fn shell() -> Check {
+    let found = std::process::Command::new("sh").args(["-c", "exit 0"]).status();
+    let works = found.is_ok_and(|status| status.success());
+    let verdict = if works { Verdict::Good } else { Verdict::Poor };
+    let text = if works { "sh works" } else { "there is no sh; scripts in shell cannot be created" };
+    Check { name: "shell", verdict, found: text.to_owned(), fix: (!works).then(|| "install a POSIX shell (Debian: apt-get install dash)".to_owned()) }
 }
 
 /// How long the disk takes to make a small write durable: the floor of every step.

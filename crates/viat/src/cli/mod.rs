@@ -2,10 +2,13 @@
 
 mod apply;
 mod background;
+pub mod build;
 mod client;
+mod compile;
 mod demo;
 mod doctor;
 pub mod endpoint;
+mod environments;
 pub mod error;
 mod event;
 mod example;
@@ -19,8 +22,10 @@ mod rehearse;
 pub mod review;
 mod run;
 mod script;
+mod script_logs;
 mod server;
 mod test;
+mod trial;
 mod versions;
 mod watch;
 mod workflow;
@@ -80,6 +85,9 @@ enum Command {
     /// Endpoints: HTTP routes bound to published workflows.
     #[command(subcommand)]
     Endpoint(endpoint::EndpointCommand),
+    /// Environments: what scripts have installed for them.
+    #[command(subcommand)]
+    Env(environments::EnvCommand),
     /// Makes a project folder from an example.
     #[command(after_help = "Example:\n  viat init my-project --example recover\n  viat init books --example ledger")]
     Init(example::InitArgs),
@@ -137,6 +145,7 @@ fn dispatch(cli: &Cli, output: &Output) -> Result<ExitCode, CliError> {
         Command::Event(command) => event::run(command, &home()?, output),
         Command::Review(command) => review::run(command, &home()?, output),
         Command::Endpoint(command) => endpoint::run(command, &home()?, output),
+        Command::Env(command) => environments::run(command, &home()?, output),
         Command::Init(args) => example::init(args, output),
         Command::Apply(args) => apply::run(args, &home()?, output),
         Command::Demo(args) => demo::run_demo(args, output),

@@ -115,7 +115,7 @@ pub fn resume(args: &ResumeArgs, home: &Home, output: &Output) -> Result<ExitCod
         output.note(&format!("it runs in the server; follow it with: viat run watch {id}"));
         return said(&id, "resume", "it goes on", output);
     }
-    let foreground = ask_and_watch(&id, ask::resume(body)?, home)?;
+    let foreground = ask_and_watch(&id, ask::resume(body)?, home, output)?;
     test::follow(&id, &foreground, home, output)
 }
 
@@ -123,7 +123,7 @@ fn take_over(id: &RunId, args: &ResumeArgs, home: &Home, output: &Output) -> Res
     if args.from.is_some() || args.accept_repeat.is_some() {
         return Err(CliError::refused(format!("run {id} has not ended: --from and --accept-repeat are for failed runs")));
     }
-    let foreground = Foreground::begin(home, Mode::default())?;
+    let foreground = Foreground::begin(home, output, Mode::default())?;
     foreground.driver.adopt(id, Some(foreground.sender())).map_err(CliError::driver)?;
     test::follow(id, &foreground, home, output)
 }
@@ -157,7 +157,7 @@ pub fn compensate(args: &CompensateArgs, home: &Home, output: &Output) -> Result
         client.post(&format!("/api/v1/runs/{id}/compensate"), &body)?;
         return said(&id, "compensate", "its effects are being undone", output);
     }
-    let foreground = ask_and_watch(&id, ask::compensate(body)?, home)?;
+    let foreground = ask_and_watch(&id, ask::compensate(body)?, home, output)?;
     test::until_over(&id, &foreground, home, output)?;
     let record = run_record(home.store.as_ref(), &id)?;
     conclude_compensation(&record, output)
@@ -174,8 +174,8 @@ fn conclude_compensation(record: &RunRecord, output: &Output) -> Result<ExitCode
     Ok(if complete { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-fn ask_and_watch(id: &RunId, input: Input, home: &Home) -> Result<Foreground, CliError> {
-    let foreground = Foreground::begin(home, Mode::default())?;
+fn ask_and_watch(id: &RunId, input: Input, home: &Home, output: &Output) -> Result<Foreground, CliError> {
+    let foreground = Foreground::begin(home, output, Mode::default())?;
     foreground.driver.ask_and_watch(id, input, foreground.sender()).map_err(CliError::driver)?;
     Ok(foreground)
 }
@@ -193,7 +193,7 @@ fn tell<B: Serialize>(
         client.post(&format!("/api/v1/runs/{id}/{what}"), &body)?;
         return Ok(());
     }
-    let driver = home.scribe()?;
+    let driver = home.scribe(output)?;
     here(&driver, body)?;
     driver.shut_down(Duration::ZERO);
     let row = home.store.run(id).map_err(CliError::store)?;

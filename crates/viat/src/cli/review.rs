@@ -256,7 +256,7 @@ fn tell<B: serde::Serialize>(
         client.post(path, &body)?;
         return Ok(());
     }
-    let driver = home.scribe()?;
+    let driver = home.scribe(output)?;
     let row = here(home.store.as_ref(), &driver, body)?;
     driver.shut_down(Duration::ZERO);
     output.note(&format!("no server runs on this home: the run goes on when one does (viat server), or with: viat run resume {}", row.run));

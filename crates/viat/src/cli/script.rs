@@ -1,4 +1,4 @@
-//! `viat script`: create, list, show, delete.
+//! `viat script`: create, list, show, delete, and the way to the others.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -6,12 +6,13 @@ use std::process::ExitCode;
 use clap::{Subcommand, ValueEnum};
 use serde_json::json;
 use viat_runner::assets::{SCRIPT, ScriptAsset};
-use viat_runner::script::{Parameter, ParameterKind, ScriptDiagnostic, ScriptInfo, inspect};
+use viat_runner::script::environments::{Request, State};
+use viat_runner::script::{self, Parameter, ParameterKind, ScriptInfo};
 use viat_store::{AssetInfo, AssetName, At, Hash, Op, Outcome, Unit};
 
 use super::error::CliError;
-use super::output::{Output, printable};
-use super::{inputs, missing};
+use super::output::Output;
+use super::{build, compile, environments, inputs, missing, script_logs, trial};
 use crate::wiring::Home;
 
 /// The largest script that is taken, in bytes.
@@ -32,6 +33,9 @@ pub enum ScriptCommand {
         /// Its text.
         #[arg(long)]
         file: PathBuf,
+        /// Wait until the environment that it needs is built.
+        #[arg(long)]
+        wait: bool,
     },
     /// Lists scripts.
     #[command(after_help = "Example:\n  viat script list --json")]
@@ -44,6 +48,18 @@ pub enum ScriptCommand {
         /// An older version.
         #[arg(long)]
         version: Option<u64>,
+    },
+    /// Runs a script alone, once, and prints its value; nothing is kept.
+    #[command(after_help = "Example:\n  viat script test fetch --args '{\"url\": \"https://example.com\"}'")]
+    Test(trial::TrialArgs),
+    /// Prints what its newest attempts wrote, whichever run they belong to.
+    #[command(after_help = "Example:\n  viat script logs fetch --limit 3")]
+    Logs {
+        /// Its name.
+        name: String,
+        /// At most so many attempts.
+        #[arg(long, default_value_t = 10)]
+        limit: usize,
     },
     /// Deletes a script that no workflow uses. Runs that used it keep their version.
     #[command(after_help = "Example:\n  viat script delete fetch")]
@@ -58,25 +74,66 @@ pub enum ScriptCommand {
 pub enum Language {
     /// `def main(**args)`.
     Python,
+    /// `export default async function main(args, viat)`; TypeScript in files that end in .ts.
+    #[value(name = "javascript")]
+    JavaScript,
+    /// A shell script: arguments on stdin and in VIAT_ARG_*, the last line of stdout is the value.
+    Shell,
+    /// A request template in YAML.
+    Http,
+}
+
+impl Language {
+    fn inner(self) -> script::Language {
+        match self {
+            Language::Python => script::Language::Python,
+            Language::JavaScript => script::Language::JavaScript,
+            Language::Shell => script::Language::Shell,
+            Language::Http => script::Language::Http,
+        }
+    }
 }
 
 /// Does what the command says.
 pub fn run(command: &ScriptCommand, home: &Home, output: &Output) -> Result<ExitCode, CliError> {
     match command {
-        ScriptCommand::Create { name, language: Language::Python, file } => create(name, file, home, output)?,
+        ScriptCommand::Create { name, language, file, wait } => create(name, language.inner(), file, *wait, home, output)?,
         ScriptCommand::List => list(home, output)?,
         ScriptCommand::Show { name, version } => show(name, *version, home, output)?,
+        ScriptCommand::Test(args) => return trial::run(args, home, output),
+        ScriptCommand::Logs { name, limit } => script_logs::show(name, *limit, home, output)?,
         ScriptCommand::Delete { name } => super::workflow::delete(SCRIPT, name, home, output)?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn create(name: &str, file: &Path, home: &Home, output: &Output) -> Result<(), CliError> {
-    let saved = save(name, file, home)?;
+fn create(name: &str, language: script::Language, file: &Path, wait: bool, home: &Home, output: &Output) -> Result<(), CliError> {
+    let saved = save(name, language, file, home)?;
+    let what = format!("script {name} version {}", saved.version);
+    let environment = match &saved.request {
+        Some(request) if wait => {
+            let state = build::build(request, &what, home, output)?;
+            if let State::Failed { reason } = &state {
+                return Err(build::failed(&format!("{what} is saved, but its environment"), reason, name));
+            }
+            Some(state)
+        }
+        Some(request) => Some(build::begin(request, home)?),
+        None => None,
+    };
     if output.json {
-        return output.value(&json!({"name": name, "version": saved.version, "language": "python", "hash": saved.hash.to_string(), "info": saved.info}));
+        return output.value(&json!({
+            "name": name, "version": saved.version, "language": language.name(), "hash": saved.hash.to_string(), "info": saved.info,
+            "environment": environment.as_ref().zip(saved.request.as_ref()).map(|(state, request)| environments::described(&request.key(), state)),
+        }));
     }
-    output.line(&format!("script {name} version {}: {}", saved.version, signature(&saved.info)))
+    output.line(&format!("{what}: {}", signature(language.name(), &saved.info)))?;
+    match environment {
+        Some(State::Building) => output.note(&format!("its environment is being built; how far it is: viat env show {name}")),
+        Some(_) => output.note("its environment is ready"),
+        None => {}
+    }
+    Ok(())
 }
 
 /// A script version that has just been saved.
@@ -84,10 +141,12 @@ pub struct Saved {
     version: u64,
     hash: Hash,
     info: ScriptInfo,
+    /// The environment that it needs; somebody has to see to it that it is built.
+    pub request: Option<Request>,
 }
 
 /// Checks a script and saves it as a new version.
-pub fn save(name: &str, file: &Path, home: &Home) -> Result<Saved, CliError> {
+pub fn save(name: &str, language: script::Language, file: &Path, home: &Home) -> Result<Saved, CliError> {
     inputs::name(SCRIPT, name)?;
     let bytes = inputs::file(file, MAX_SCRIPT)?;
     // Python takes a byte order mark; so do we, and keep the text without it.
@@ -96,33 +155,15 @@ pub fn save(name: &str, file: &Path, home: &Home) -> Result<Saved, CliError> {
         let line = error.as_bytes()[..error.utf8_error().valid_up_to()].iter().filter(|byte| **byte == b'\n').count() + 1;
         CliError::usage(format!("{}:{line}: the script is not UTF-8 text", file.display()))
     })?;
-    let info = inspect(&home.interpreter()?, &source).map_err(|problem| refused(file, &problem))?;
-    if let Some(parameter) = info.parameters.iter().find(|parameter| parameter.kind == ParameterKind::PositionalOnly && parameter.default.is_none()) {
-        let message = format!("{}: main takes {} by position only, but arguments are given by name", file.display(), parameter.name);
-        return Err(CliError::usage(message).help("take the `/` out of its signature"));
-    }
-    let asset = ScriptAsset { language: "python".to_owned(), source, info };
+    let asset: ScriptAsset = compile::script(language, file, source, home)?;
     let body = serde_json::to_vec(&asset).map_err(|error| CliError::usage(error.to_string()))?;
     let hash = Hash::of(asset.source.as_bytes());
     let op = Op::PutAsset { name: AssetName::new(SCRIPT, name), body, hash, refs: Vec::new(), at: inputs::now() };
     let receipt = home.store.commit_blocking(Unit::from(op)).map_err(CliError::store)?;
     match receipt.outcomes.first() {
-        Some(Outcome::AssetPut { version, .. }) => Ok(Saved { version: *version, hash, info: asset.info }),
+        Some(Outcome::AssetPut { version, .. }) => Ok(Saved { version: *version, hash, info: asset.info, request: Request::of(language, &asset.metadata) }),
         _ => Err(CliError::usage("the store did not say which version it made")),
     }
-}
-
-fn refused(file: &Path, problem: &ScriptDiagnostic) -> CliError {
-    if problem.line == 0 {
-        return CliError::usage(format!("{}: {}", file.display(), problem.message));
-    }
-    let place = format!("{}:{}:{}", file.display(), problem.line, problem.column);
-    let error = CliError::usage(format!("{place}: {}", problem.message)).help("nothing was saved; mend the script and create it again");
-    let number = problem.line.to_string();
-    let caret = " ".repeat(usize::try_from(problem.column).unwrap_or(1).saturating_sub(1));
-    let drawn = format!("{number} | {}\n{} | {caret}^", printable(problem.snippet.trim_end()), " ".repeat(number.len()));
-    let data = json!([{"file": file.display().to_string(), "line": problem.line, "col": problem.column, "message": problem.message}]);
-    if problem.snippet.is_empty() { error } else { error.drawn(drawn, data) }
 }
 
 fn list(home: &Home, output: &Output) -> Result<(), CliError> {
@@ -153,7 +194,7 @@ fn show(name: &str, version: Option<u64>, home: &Home, output: &Output) -> Resul
         }));
     }
     output.line(&format!("script {name} version {} ({}), {}", found.info.version, body.language, time(&found.info)))?;
-    output.line(&signature(&body.info))?;
+    output.line(&signature(&body.language, &body.info))?;
     if !used_by.is_empty() {
         output.line(&format!("used by workflow {}", used_by.join(", ")))?;
     }
@@ -161,10 +202,17 @@ fn show(name: &str, version: Option<u64>, home: &Home, output: &Output) -> Resul
     output.line(body.source.trim_end())
 }
 
-/// The signature of `main` as an author would write it.
-fn signature(info: &ScriptInfo) -> String {
-    if !info.signature_known {
-        return "main: its signature shows only when it runs".to_owned();
+/// The signature as an author would write it.
+fn signature(language: &str, info: &ScriptInfo) -> String {
+    match script::Language::of(language) {
+        Some(script::Language::Shell) => return "arguments on stdin and in VIAT_ARG_*".to_owned(),
+        Some(script::Language::Http) => {
+            let names: Vec<String> = info.parameters.iter().map(|one| format!("{}{}", one.name, if one.default.is_some() { "?" } else { "" })).collect();
+            return if names.is_empty() { "a request without arguments".to_owned() } else { format!("a request with {}", names.join(", ")) };
+        }
+        _ if !info.signature_known => return "main: its signature shows only when it runs".to_owned(),
+        Some(script::Language::JavaScript) => return javascript(info),
+        Some(script::Language::Python) | None => {}
     }
     let mut parameters: Vec<String> = info.parameters.iter().map(parameter).collect();
     let by_position = info.parameters.iter().take_while(|parameter| parameter.kind == ParameterKind::PositionalOnly).count();
@@ -173,6 +221,22 @@ fn signature(info: &ScriptInfo) -> String {
     }
     let returns = info.returns.as_ref().map(|returns| format!(" -> {returns}")).unwrap_or_default();
     format!("{}main({}){returns}", if info.is_async { "async " } else { "" }, parameters.join(", "))
+}
+
+fn javascript(info: &ScriptInfo) -> String {
+    let one = |parameter: &Parameter| match (&parameter.default, parameter.kind) {
+        (_, ParameterKind::Rest) => format!("...{}", parameter.name),
+        (Some(default), _) => format!("{} = {default}", parameter.name),
+        (None, _) => parameter.name.clone(),
+    };
+    let parameters: Vec<String> = info.parameters.iter().map(one).collect();
+    let whole = info.parameters.len() == 1 && info.parameters[0].kind == ParameterKind::Rest;
+    let inner = match parameters.as_slice() {
+        [] => String::new(),
+        [_] if whole => info.parameters[0].name.clone(),
+        several => format!("{{{}}}", several.join(", ")),
+    };
+    format!("{}main({inner})", if info.is_async { "async " } else { "" })
 }
 
 fn parameter(parameter: &Parameter) -> String {

@@ -43,7 +43,7 @@ impl Lab {
         let store: Arc<dyn Store> = Arc::new(SqliteStore::open(home)?);
         let interpreter = Interpreter::resolve(&home.join("cache"), std::env::var_os("VIAT_PYTHON").map(PathBuf::from).as_deref())?;
         let info = inspect(&interpreter, SOURCE).map_err(|problem| problem.message)?;
-        let asset = ScriptAsset { language: "python".to_owned(), source: SOURCE.to_owned(), info };
+        let asset = ScriptAsset { language: "python".to_owned(), source: SOURCE.to_owned(), code: None, info, metadata: Default::default(), environment: None };
         let name = AssetName::new(SCRIPT, SCRIPT_NAME);
         let op = Op::PutAsset { name, body: serde_json::to_vec(&asset)?, hash: Hash::of(SOURCE.as_bytes()), refs: Vec::new(), at: wall_now() };
         store.commit_blocking(Unit::from(op))?;
@@ -59,6 +59,7 @@ impl Lab {
             hands_off: false,
             active_budget_ms: 3_600_000,
             observer: None,
+            witness: None,
         };
         let driver = Driver::start(setup)?;
         let bytes_before = size(home)?;

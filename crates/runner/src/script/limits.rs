@@ -1,0 +1,121 @@
+//! What one attempt may use of the machine, and how that is held: resource limits, the tree's cgroup, and a watch.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
+use serde::{Deserialize, Serialize};
+
+use super::cgroup;
+use super::config::Language;
+
+/// What an interpreter has mapped without using it: so much more than its limit may be mapped.
+const UNUSED: u64 = 768 << 20;
+
+/// What an attempt may use; what is not said is not limited.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Limits {
+    /// Memory of the whole process tree, in bytes.
+    pub memory: Option<u64>,
+    /// Seconds of processor time, for each process.
+    pub cpu_s: Option<u64>,
+    /// Open files, for each process.
+    pub files: Option<u64>,
+    /// Processes of the whole tree, the worker included.
+    pub processes: Option<u64>,
+    /// Bytes of the value as JSON.
+    pub output: Option<u64>,
+}
+
+impl Limits {
+    /// What is set on the worker itself before it runs, and inherited by what it starts.
+    pub(crate) fn apply(&self, pid: u32, language: Language) -> io::Result<()> {
+        if let Some(files) = self.files {
+            set(pid, Resource::Nofile, files, Some(files))?;
+        }
+        if let Some(memory) = self.memory {
+            // Node maps a lot and uses little of it; there the watch and its own limit hold.
+            let most = if language == Language::JavaScript { memory.saturating_add(UNUSED) } else { memory };
+            set(pid, Resource::Data, most, Some(most))?;
+        }
+        Ok(())
+    }
+
+    /// Sets the processor time of one attempt on a worker that has used some already.
+    pub(crate) fn allow_cpu(&self, pid: u32) {
+        let Some(seconds) = self.cpu_s else { return };
+        // a worker that is gone shows when it is listened to
+        let _ = set(pid, Resource::Cpu, cpu_seconds(pid).saturating_add(seconds), None);
+    }
+
+    /// Writes what the tree's cgroup can hold; tells what is left for the watch.
+    pub(crate) fn confine(&self, folder: Option<&Path>) -> Limits {
+        let held = |file: &str, value: u64| folder.is_some_and(|folder| cgroup::write(&folder.join(file), &value.to_string()).is_ok());
+        let memory = self.memory.filter(|memory| !held("memory.max", *memory));
+        let processes = self.processes.filter(|processes| !held("pids.max", *processes));
+        Limits { memory, processes, ..Limits::default() }
+    }
+
+    /// What of the tree below the guardian is over a limit, as a sentence.
+    pub(crate) fn exceeded(&self, guardian: u32) -> Option<String> {
+        if self.memory.is_none() && self.processes.is_none() {
+            return None;
+        }
+        let tree = below(guardian, self.processes.map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(usize::MAX)));
+        if let Some(most) = self.processes.filter(|most| tree.len() as u64 > *most) {
+            return Some(format!("the attempt had more than {most} processes, the limit its script sets (limits.processes)"));
+        }
+        let most = self.memory?;
+        let used: u64 = tree.iter().map(|pid| resident(*pid)).sum();
+        (used > most).then(|| format!("the attempt used {} MiB of memory; its script sets a limit of {} MiB (limits.memory)", used >> 20, most >> 20))
+    }
+}
+
+/// Never raises what is set already: only root may, and nobody should.
+fn set(pid: u32, resource: Resource, soft: u64, hard: Option<u64>) -> io::Result<()> {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    let now = getrlimit(resource);
+    let hard = match (hard, now.maximum) {
+        (Some(wanted), Some(now)) => Some(wanted.min(now)),
+        (wanted, now) => wanted.or(now),
+    };
+    let soft = hard.map_or(soft, |hard| soft.min(hard));
+    prlimit(pid, resource, Rlimit { current: Some(soft), maximum: hard })?;
+    Ok(())
+}
+
+/// The processor time that a process has used.
+fn cpu_seconds(pid: u32) -> u64 {
+    let Ok(text) = fs::read_to_string(format!("/proc/{pid}/stat")) else { return 0 };
+    let fields = text.rsplit(')').next().unwrap_or_default();
+    let ticks: u64 = fields.split_ascii_whitespace().skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
+    ticks.div_ceil(rustix::param::clock_ticks_per_second().max(1))
+}
+
+/// The processes below one, found by their parents: costs what the tree costs, not what the machine does.
+fn below(root: u32, enough: usize) -> Vec<u32> {
+    let mut found = vec![root];
+    let mut at = 0;
+    while at < found.len() && found.len() - 1 <= enough {
+        let Ok(threads) = fs::read_dir(format!("/proc/{}/task", found[at])) else {
+            at += 1;
+            continue;
+        };
+        for thread in threads.flatten() {
+            let children = fs::read_to_string(thread.path().join("children")).unwrap_or_default();
+            found.extend(children.split_ascii_whitespace().filter_map(|pid| pid.parse::<u32>().ok()));
+        }
+        at += 1;
+    }
+    found.remove(0);
+    found
+}
+
+fn resident(pid: u32) -> u64 {
+    let text = fs::read_to_string(format!("/proc/{pid}/statm")).unwrap_or_default();
+    let number = |at: usize| text.split(' ').nth(at).and_then(|field| field.trim().parse::<u64>().ok()).unwrap_or(0);
+    // what is shared (a fork's untouched pages are not, to the kernel) would be counted for each
+    number(1).saturating_sub(number(2)) * rustix::param::page_size() as u64
+}
