@@ -14,9 +14,10 @@ from served import ECHO, Server, published
 # Fails as it is told, the first time or always; what it says goes into the trace.
 STEP = TOUCH + """
 import os, time
-from viat import TransportError, ViatError
+from viat import TransportError, ViatError, context
 def main(name="s", fail=None, times=1, ms=0):
     mark(name)
+    mark(context.traceparent)
     time.sleep(ms / 1000)
     if fail and open(os.environ["TRACE"]).read().split().count(name) <= times:
         if fail == "transport":
@@ -226,6 +227,8 @@ def test_one_trace_a_run_one_span_an_attempt(steps, collector):
         record = server.show(run)
         told = sorted((attributes(span)["viat.step.path"], int(attributes(span)["viat.attempt"]), attributes(span).get("error.type")) for span in attempts)
         assert told == sorted((each["path"], each["attempt"], each["class"]) for each in record["attempts"])
+        heard = {name for name in steps.trace() if name.startswith("00-")}
+        assert {f"00-{span['traceId']}-{span['spanId']}-01" for span in attempts} <= heard, "scripts are told which span they are"
         assert all(span["parentSpanId"] == root["spanId"] and attributes(span)["viat.run"] == run for span in attempts)
         assert root["name"] == record["workflow"] and attributes(root)["viat.run.status"] == record["status"]
         assert int(root["startTimeUnixNano"]) <= min(int(span["startTimeUnixNano"]) for span in attempts)
@@ -276,6 +279,7 @@ def test_a_run_that_goes_on_keeps_its_trace(steps, collector):
     assert (first["parentSpanId"], second["parentSpanId"]) == (root["spanId"], again["spanId"])
     steps.run("workflow", "test", "w", "--json", env=collector.env, code=0)
     assert len(collector.spans()) == 4, "a rehearsal sends nothing"
+    assert steps.trace()[-1] == "None", "and its scripts have no trace"
 
 
 def test_a_collector_that_is_not_there_is_in_nobodys_way(steps, collector):
