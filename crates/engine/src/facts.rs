@@ -287,7 +287,7 @@ impl Watch {
     /// What lies at `path` is through: no review can follow in it any more.
     fn leave(&mut self, path: &Path) {
         if !self.refused.is_empty() {
-            self.refused.retain(|refused, taken| !refused.is_inside(path) && !(*taken == Taken::Caught && refused == path));
+            self.refused.retain(|refused, taken| !(refused.is_inside(path) || *taken == Taken::Caught && refused == path));
         }
     }
 
