@@ -38,6 +38,16 @@ pub fn trace(run: &str) -> [u8; 16] {
     id
 }
 
+/// The W3C trace context of an attempt, for what it calls: version 00, sampled.
+pub fn traceparent(run: &str, path: &Path, attempt: u32) -> String {
+    format!("00-{}-{}-01", hex(&trace(run)), hex(&attempt_span(run, path, attempt)))
+}
+
+/// Bytes as lower-case hexadecimal digits.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 fn span(hash: blake3::Hash) -> [u8; 8] {
     let mut id = [0; 8];
     id.copy_from_slice(&hash.as_bytes()[..8]);

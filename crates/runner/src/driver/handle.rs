@@ -75,6 +75,9 @@ pub trait Witness: Send + Sync {
     /// The facts of a batch that this engine appended to a run, which may be ahead of them. On the driver's thread: be brief.
     fn facts(&self, run: &Run, facts: &[Fact]);
 
+    /// Whether attempts become spans, so that what scripts call may join their traces.
+    fn traces(&self) -> bool;
+
     /// An append became durable so long after it was handed to the store. On any thread: be brief.
     fn durable(&self, took: Duration);
 }

@@ -41,6 +41,10 @@ impl Witness for Ear {
         }
     }
 
+    fn traces(&self) -> bool {
+        self.exporter.is_some()
+    }
+
     fn durable(&self, took: Duration) {
         if let Some(metrics) = &self.metrics {
             metrics.durable(took);

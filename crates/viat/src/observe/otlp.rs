@@ -1,9 +1,10 @@
 //! Spans as OTLP's JSON: what a run's facts become on the wire.
 
 use serde_json::{Map, Value, json};
+use viat_engine::Run;
 use viat_engine::facts::{Attempt, End, Fact, Part};
 use viat_engine::journal::Millis;
-use viat_engine::{Run, key};
+use viat_engine::key::{self, hex};
 
 /// A span that is to be sent.
 #[derive(Clone, Debug)]
@@ -121,10 +122,6 @@ fn status(failure: Option<(&str, &str)>, well: bool, attributes: &mut Vec<Value>
 /// OTLP's JSON has 64-bit numbers as text.
 fn nanos(at: Millis) -> String {
     i128::from(at.max(0)).saturating_mul(1_000_000).to_string()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn attribute(name: &str, value: impl Into<Value>) -> Value {

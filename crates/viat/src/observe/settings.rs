@@ -179,7 +179,8 @@ mod tests {
     fn what_cannot_be_done_is_said() {
         for (name, value, word) in [
             ("OTEL_EXPORTER_OTLP_ENDPOINT", "https://collector", "http only"),
-            ("OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4318", "no http address"),
+            ("OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4318", "no address"),
+            ("OTEL_EXPORTER_OTLP_ENDPOINT", "ftp://collector", "no http address"),
             ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://a b", "no address"),
             ("OTEL_TRACES_EXPORTER", "zipkin", "otlp and none"),
             ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc", "http/json"),
