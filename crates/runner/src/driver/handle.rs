@@ -16,7 +16,7 @@ use viat_store::{OwnerId, Receipt, RunId, StoreError};
 use super::adopt::Found;
 use super::{Loop, Setup};
 use crate::assets::AssetError;
-use crate::script::{self, Fault, Notice, Reservation};
+use crate::script::{self, Fault, Notice, PoolStatus, Pools, Reservation};
 
 /// The closed set of what can reach the driver.
 pub(crate) enum Message {
@@ -177,6 +177,7 @@ pub struct Driver {
     sender: mpsc::UnboundedSender<Message>,
     thread: Mutex<Option<JoinHandle<()>>>,
     owner: OwnerId,
+    pools: Pools,
 }
 
 impl Driver {
@@ -189,9 +190,16 @@ impl Driver {
         let owner = setup.lease.owner().clone();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| DriverError::Io(error.to_string()))?;
         let to_itself = sender.clone();
-        let body = move || runtime.block_on(async move { Loop::new(setup, to_itself).run(receiver).await });
+        let pools = Pools::new(setup.scripts.clone());
+        let for_loop = pools.clone();
+        let body = move || runtime.block_on(async move { Loop::new(setup, for_loop, to_itself).run(receiver).await });
         let thread = std::thread::Builder::new().name("driver".to_owned()).spawn(body).map_err(|error| DriverError::Io(error.to_string()))?;
-        Ok(Driver { sender, thread: Mutex::new(Some(thread)), owner })
+        Ok(Driver { sender, thread: Mutex::new(Some(thread)), owner, pools })
+    }
+
+    /// What the pools of this engine's scripts are doing.
+    pub fn pools(&self) -> Vec<PoolStatus> {
+        self.pools.status()
     }
 
     /// This engine's identity: the owner of its runs.

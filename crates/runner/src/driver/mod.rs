@@ -97,11 +97,11 @@ pub(crate) struct Loop {
 }
 
 impl Loop {
-    fn new(setup: Setup, sender: mpsc::UnboundedSender<Message>) -> Loop {
+    fn new(setup: Setup, pools: Pools, sender: mpsc::UnboundedSender<Message>) -> Loop {
         Loop {
             store: setup.store,
             lease: setup.lease,
-            pools: Pools::new(setup.scripts),
+            pools,
             languages: setup.languages,
             logs: setup.logs,
             clock: Clock::start(),

@@ -4,7 +4,9 @@ mod endpoints;
 mod guard;
 mod links;
 mod page;
+mod pools;
 mod problem;
+mod progress;
 mod recover;
 mod reviews;
 mod runs;
@@ -30,6 +32,7 @@ use crate::cli::error::CliError;
 use crate::cli::output::Output;
 use crate::socket;
 use crate::wiring::{Home, Mode};
+use progress::Listener;
 use waiters::Waiters;
 
 /// How long attempts may finish when the server is told to end.
@@ -52,6 +55,8 @@ pub struct Engine {
     pub base: String,
     /// Requests that wait for the ends of runs.
     pub waiters: Waiters,
+    /// What scripts say of themselves.
+    pub progress: Listener,
 }
 
 /// Serves a home until it is told to end.
@@ -61,15 +66,15 @@ pub fn serve(home: &Home, address: SocketAddr, output: &Output) -> Result<(), Cl
             .help("anything else needs access tokens, which this version does not have yet: use 127.0.0.1 and a proxy that authenticates"));
     }
     let _lock = socket::lock(&home.folder)?;
-    let waiters = Waiters::default();
-    let mode = Mode { background: true, observer: Some(waiters.observer()), ..Mode::default() };
+    let (waiters, progress) = (Waiters::default(), Listener::default());
+    let mode = Mode { background: true, observer: Some(progress.before(waiters.observer())), ..Mode::default() };
     let driver = Arc::new(home.engine(mode)?);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
         .build()
         .map_err(|error| CliError::failed(format!("the server's threads cannot be started: {error}")))?;
-    let engine = Engine { store: Arc::clone(&home.store), driver: Arc::clone(&driver), home: home.folder.clone(), base: String::new(), waiters };
+    let engine = Engine { store: Arc::clone(&home.store), driver: Arc::clone(&driver), home: home.folder.clone(), base: String::new(), waiters, progress };
     let served = runtime.block_on(listen(&home.folder, address, engine, output));
     driver.shut_down(DRAIN);
     socket::remove(&home.folder);
@@ -146,6 +151,8 @@ fn router(engine: Engine) -> Router {
         .route("/api/v1/runs/{run}/compensate", post(recover::compensate))
         .route("/api/v1/runs/{run}/resume", post(recover::resume))
         .route("/api/v1/runs/{run}/migrate", post(recover::migrate))
+        .route("/api/v1/pools", get(pools::show))
+        .route("/api/v1/runs/{run}/progress", get(progress::show))
         .route("/api/v1/runs/{run}/transitions", get(recover::show_transitions))
         .route("/api/v1/runs/{run}/ledger", get(recover::show_ledger))
         .route("/api/v1/reviews", get(reviews::list))

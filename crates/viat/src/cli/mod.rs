@@ -27,6 +27,7 @@ mod test;
 mod trial;
 mod versions;
 mod watch;
+mod workers;
 mod workflow;
 
 use std::path::PathBuf;
