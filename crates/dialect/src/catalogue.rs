@@ -2,6 +2,8 @@
 
 use viat_engine::ir::InputDeclaration;
 
+use crate::signature::Signature;
+
 /// The assets that exist where a document is created.
 pub trait Catalogue {
     /// The names of all scripts.
@@ -18,6 +20,10 @@ pub trait Catalogue {
     }
     /// The inputs that a workflow declares, in the version that would be used now; `None` if they are not known.
     fn inputs_of(&self, _workflow: &str) -> Option<Vec<InputDeclaration>> {
+        None
+    }
+    /// What a script takes, in its newest version; `None` if only running it could tell.
+    fn signature_of(&self, _script: &str) -> Option<Signature> {
         None
     }
 }

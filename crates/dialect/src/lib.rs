@@ -10,6 +10,7 @@ pub mod inputs;
 pub mod json;
 pub mod native;
 pub mod render;
+pub mod signature;
 pub mod suggest;
 pub mod yaml;
 

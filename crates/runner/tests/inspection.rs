@@ -2,6 +2,7 @@
 
 mod support;
 
+use serde_json::json;
 use support::python;
 use viat_runner::script::{Interpreter, ParameterKind, inspect};
 
@@ -24,6 +25,38 @@ fn the_signature_of_main_is_read() {
     assert!(!inspect(&python(), "from x import y as main").unwrap().signature_known);
     assert!(!inspect(&python(), "main = lambda: 1").unwrap().signature_known);
     assert!(inspect(&python(), "if True:\n    def main(): pass").unwrap().signature_known);
+}
+
+#[test]
+fn annotations_are_told_as_shapes_where_the_text_alone_tells() {
+    let head =
+        "import typing as t\nfrom typing import Literal, Optional as Maybe, List\nfrom enum import Enum\nclass Kind(Enum):\n    A = 1\nclass bool: pass\n";
+    for (annotation, shape) in [
+        ("int", json!("int")),
+        ("'float'", json!("float")),
+        ("None", json!("null")),
+        ("list", json!({"list": "any"})),
+        ("list[dict[str, int]]", json!({"list": {"dict": "int"}})),
+        ("List[str]", json!({"list": "str"})),
+        ("tuple[int, str]", json!({"list": "any"})),
+        ("int | None", json!({"one_of": ["int", "null"]})),
+        ("Maybe[str]", json!({"one_of": ["str", "null"]})),
+        ("t.Union[int, str, 'list[int]']", json!({"one_of": ["int", "str", {"list": "int"}]})),
+        ("Literal['a', 1, True, None]", json!({"literal": ["a", 1, true, null]})),
+        ("t.Annotated[int, 'of them']", json!("int")),
+        // what only running it could tell
+        ("Kind", json!("any")),
+        ("bool", json!("any")),
+        ("int | Kind", json!("any")),
+        ("Union[int, str]", json!("any")),
+        ("list[Kind]", json!({"list": "any"})),
+        ("t.Any", json!("any")),
+        ("Literal[Kind.A]", json!("any")),
+    ] {
+        let info = inspect(&python(), &format!("{head}def main(a: {annotation}): pass\n")).unwrap();
+        assert_eq!(info.parameters[0].shape, Some(shape), "{annotation}");
+    }
+    assert_eq!(inspect(&python(), "def main(a): pass\n").unwrap().parameters[0].shape, None);
 }
 
 #[test]

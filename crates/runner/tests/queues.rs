@@ -245,3 +245,75 @@ async fn thousands_of_calls_leak_nothing() {
     bench.pools.shutdown().await;
     assert_eq!(bench.pools.status().iter().map(|pool| pool.idle + pool.busy).sum::<usize>(), 0);
 }
+
+#[tokio::test]
+async fn a_run_with_many_attempts_does_not_hold_up_the_others() {
+    let bench = Bench::with(|config| config.pool = pool(1, 100, 60_000));
+    let code = script(PID);
+    let held = bench.pools.reserve(code.clone()).await.unwrap();
+    let (done, mut order) = mpsc::unbounded_channel();
+    let asked = ["big", "big", "big", "big", "small", "other", "small"];
+    for (n, run) in asked.into_iter().enumerate() {
+        let (pools, code, done) = (bench.pools.clone(), code.clone(), done.clone());
+        tokio::spawn(async move {
+            let _worker = pools.reserve_for(code, run).await.unwrap();
+            done.send(run).unwrap();
+        });
+        until(|| bench.pools.status()[0].waiting == n + 1).await;
+    }
+    drop(held);
+    let mut served = Vec::new();
+    for _ in asked {
+        served.push(order.recv().await.unwrap());
+    }
+    assert_eq!(served, ["big", "small", "other", "big", "small", "big", "big"]);
+}
+
+#[tokio::test]
+async fn a_worker_that_grows_and_grows_is_replaced_and_a_cache_is_kept() {
+    let bench = Bench::with(|config| {
+        config.pool = pool(1, 10, 60_000);
+        config.pool.recycle_growth = 8 << 20;
+    });
+    let leaks = script("import os\nkept = []\ndef main():\n    kept.append(b'x' * (1 << 20))\n    return os.getpid()\n");
+    let caches = script("import os\nkept = []\ndef main():\n    kept or kept.append(b'x' * (32 << 20))\n    return os.getpid()\n");
+    let pids = async |code: &Arc<ScriptCode>| {
+        let mut pids: Vec<Value> = Vec::new();
+        for _ in 0..100 {
+            pids.push(value(&bench.call(code, "{}").await).clone());
+        }
+        pids.dedup();
+        pids.len()
+    };
+    assert!(pids(&leaks).await > 1);
+    assert_eq!(pids(&caches).await, 1);
+    let status = bench.pools.status();
+    assert_eq!(status.iter().map(|pool| pool.served).sum::<u64>(), 200, "{status:?}");
+    until(|| bench.pools.status().iter().any(|pool| pool.recycled > 0 && pool.started > 1)).await;
+}
+
+#[tokio::test]
+async fn an_overload_refuses_exactly_what_is_over_the_bound() {
+    let bench = Bench::with(|config| config.pool = pool(4, 100, 60_000));
+    let code = script("import time\ndef main():\n    time.sleep(0.02)\n    return 1\n");
+    let mut held = Vec::new();
+    for _ in 0..4 {
+        held.push(bench.pools.reserve(code.clone()).await.unwrap());
+    }
+    let (done, mut ends) = mpsc::unbounded_channel();
+    for n in 0..2000 {
+        let (pools, code, done) = (bench.pools.clone(), code.clone(), done.clone());
+        tokio::spawn(async move {
+            let end = pools.reserve_for(code, &format!("run-{}", n % 7)).await.map(drop).map_err(|fault| fault.kind);
+            done.send(end).unwrap();
+        });
+    }
+    for _ in 0..1900 {
+        assert_eq!(ends.recv().await, Some(Err(FaultKind::QueueFull)));
+    }
+    drop(held);
+    for _ in 0..100 {
+        assert_eq!(ends.recv().await, Some(Ok(())));
+    }
+    assert_eq!(bench.pools.status()[0].waiting, 0);
+}

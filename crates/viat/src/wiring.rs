@@ -23,6 +23,9 @@ pub const EXECUTION_DEADLINE: &str = "VIAT_EXECUTION_DEADLINE_SECONDS";
 /// The variable that names what scripts may see of the environment.
 pub const SCRIPT_ENV: &str = "VIAT_SCRIPT_ENV";
 
+/// The variable that says how many workers there may be in all.
+const MAX_WORKERS: &str = "VIAT_MAX_WORKERS";
+
 /// The variables that name the interpreters.
 const PYTHON: &str = "VIAT_PYTHON";
 const NODE: &str = "VIAT_NODE";
@@ -110,6 +113,9 @@ impl Home {
         let mut scripts = RunnerConfig::new(python, self.folder.join("scratch"));
         scripts.node = self.node().map(Some).or_else(|error| unless_named(NODE, error).map(|()| None))?;
         scripts.environments = self.environments();
+        if let Some(most) = max_workers()? {
+            scripts.max_workers = most;
+        }
         scripts.env_allow = script_env();
         let list = |name: &str| std::env::var(name).ok();
         scripts.hosts = Hosts::from_lists(list(HTTP_ALLOW).as_deref(), list(HTTP_DENY).as_deref());
@@ -184,6 +190,15 @@ fn exporter(metrics: Option<&Arc<Metrics>>, output: Output) -> Option<Exporter> 
 /// A program that a variable names.
 fn named(variable: &str) -> Option<PathBuf> {
     std::env::var_os(variable).filter(|name| !name.is_empty()).map(PathBuf::from)
+}
+
+/// How many workers there may be in all, if the variable says so.
+fn max_workers() -> Result<Option<usize>, CliError> {
+    let Some(text) = std::env::var_os(MAX_WORKERS).filter(|text| !text.is_empty()) else { return Ok(None) };
+    match text.to_str().and_then(|text| text.trim().parse().ok()).filter(|most| (1..=10_000).contains(most)) {
+        Some(most) => Ok(Some(most)),
+        None => Err(CliError::usage(format!("{MAX_WORKERS} is {text:?}, which is not a number from 1 to 10000"))),
+    }
 }
 
 fn script_env() -> Vec<String> {

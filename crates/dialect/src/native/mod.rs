@@ -2,6 +2,7 @@
 //!
 //! `read` and `kinds` turn the YAML tree into what was typed, `scope` checks every name, `lower` makes the engine's definition.
 
+mod arguments;
 mod budget;
 mod calls;
 mod depth;

@@ -80,7 +80,7 @@ impl Loop {
     fn reserve(&self, run: RunId, wanted: Wanted, code: Arc<ScriptCode>) {
         let (pools, sender) = (self.pools.clone(), self.sender.clone());
         tokio::spawn(async move {
-            let outcome = pools.reserve(code).await;
+            let outcome = pools.reserve_for(code, run.as_str()).await;
             let _ = sender.send(Message::Reserved { run, path: wanted.path, attempt: wanted.attempt, outcome });
         });
     }

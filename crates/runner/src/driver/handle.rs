@@ -204,20 +204,20 @@ impl Driver {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| DriverError::Io(error.to_string()))?;
         let to_itself = sender.clone();
         let pools = Pools::new(setup.scripts.clone());
-        let own = pools.clone();
-        let body = move || runtime.block_on(async move { Loop::new(setup, own, to_itself).run(receiver).await });
+        let for_loop = pools.clone();
+        let body = move || runtime.block_on(async move { Loop::new(setup, for_loop, to_itself).run(receiver).await });
         let thread = std::thread::Builder::new().name("driver".to_owned()).spawn(body).map_err(|error| DriverError::Io(error.to_string()))?;
         Ok(Driver { sender, thread: Mutex::new(Some(thread)), owner, pools })
+    }
+
+    /// What the pools of this engine's scripts are doing.
+    pub fn pools(&self) -> Vec<PoolStatus> {
+        self.pools.status()
     }
 
     /// This engine's identity: the owner of its runs.
     pub fn owner(&self) -> &OwnerId {
         &self.owner
-    }
-
-    /// What each script's workers are doing.
-    pub fn pools(&self) -> Vec<PoolStatus> {
-        self.pools.status()
     }
 
     /// Creates a run; when this returns it is durable and under way. Its news go to `news`.

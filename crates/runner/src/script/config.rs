@@ -93,6 +93,8 @@ pub struct PoolConfig {
     pub queue_wait: Duration,
     /// Attempts after which a worker is replaced.
     pub recycle_after: u64,
+    /// Bytes that a worker may grow by, after its first 32 attempts, before it is replaced.
+    pub recycle_growth: u64,
     /// How long a worker above `min` stays idle before it is ended.
     pub idle_after: Duration,
 }
@@ -105,6 +107,7 @@ impl Default for PoolConfig {
             queue: 10_000,
             queue_wait: Duration::from_secs(600),
             recycle_after: 10_000,
+            recycle_growth: 512 << 20,
             idle_after: Duration::from_secs(300),
         }
     }

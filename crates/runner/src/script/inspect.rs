@@ -32,6 +32,9 @@ pub struct Parameter {
     pub name: String,
     /// Its annotation, as written.
     pub annotation: Option<String>,
+    /// What its annotation says of a value, as far as the text alone tells: what `viat-dialect` reads as a shape.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shape: Option<serde_json::Value>,
     /// Its default, as written.
     pub default: Option<String>,
     /// How it takes arguments.

@@ -54,6 +54,10 @@ impl Limits {
     pub(crate) fn confine(&self, folder: Option<&Path>) -> Limits {
         let held = |file: &str, value: u64| folder.is_some_and(|folder| cgroup::write(&folder.join(file), &value.to_string()).is_ok());
         let memory = self.memory.filter(|memory| !held("memory.max", *memory));
+        if self.memory.is_some() && memory.is_none() {
+            // otherwise the kernel ends one process, and the attempt goes on without it
+            let _ = held("memory.oom.group", 1);
+        }
         let processes = self.processes.filter(|processes| !held("pids.max", *processes));
         Limits { memory, processes, ..Limits::default() }
     }
@@ -113,7 +117,8 @@ fn below(root: u32, enough: usize) -> Vec<u32> {
     found
 }
 
-fn resident(pid: u32) -> u64 {
+/// The memory of a process that is its own, in bytes; 0 if it is gone.
+pub(crate) fn resident(pid: u32) -> u64 {
     let text = fs::read_to_string(format!("/proc/{pid}/statm")).unwrap_or_default();
     let number = |at: usize| text.split(' ').nth(at).and_then(|field| field.trim().parse::<u64>().ok()).unwrap_or(0);
     // what is shared (a fork's untouched pages are not, to the kernel) would be counted for each

@@ -56,6 +56,7 @@ mod node;
 mod pools;
 mod process;
 mod python;
+mod queue;
 mod reservation;
 mod roster;
 mod settings;

@@ -10,8 +10,9 @@ use tokio::sync::{Notify, oneshot};
 use super::cgroup;
 use super::config::{PoolConfig, RunnerConfig, ScriptCode};
 use super::fault::{Fault, FaultKind};
+use super::queue::Waiter;
 use super::reservation::Reservation;
-use super::roster::{Handed, Key, Roster, Todo, Waiter};
+use super::roster::{Handed, Key, Roster, Todo};
 
 /// All workers of one engine; a clone is another handle on the same ones.
 #[derive(Clone)]
@@ -41,8 +42,18 @@ pub struct PoolStatus {
     pub starting: usize,
     /// Attempts that wait for a worker.
     pub waiting: usize,
+    /// Workers kept alive once the pool is used.
+    pub min: usize,
     /// Workers at most.
     pub max: usize,
+    /// Attempts that may wait.
+    pub queue: usize,
+    /// Attempts that were run, since the engine started.
+    pub served: u64,
+    /// Workers that were started.
+    pub started: u64,
+    /// Workers that were replaced because they had served their calls or had grown.
+    pub recycled: u64,
 }
 
 impl Pools {
@@ -88,12 +99,23 @@ impl Pools {
     }
 
     /// A worker, waited for in the order of asking; one is started if the pool may have more.
+    ///
+    /// # Errors
+    /// `queue_full`, `queue_wait_timeout`, `pool_spawn_failed` or `environment_not_ready`.
     pub async fn reserve(&self, code: Arc<ScriptCode>) -> Result<Reservation, Fault> {
+        self.reserve_for(code, "").await
+    }
+
+    /// The same for a run: where several runs wait, they take turns, so that one with many attempts does not hold up the others.
+    ///
+    /// # Errors
+    /// As [`Pools::reserve`].
+    pub async fn reserve_for(&self, code: Arc<ScriptCode>, run: &str) -> Result<Reservation, Fault> {
         if let Some(reservation) = self.try_reserve(&code) {
             return Ok(reservation);
         }
         let asked = Instant::now();
-        let (ticket, mut hand, queue_wait) = self.join_queue(&code)?;
+        let (ticket, mut hand, queue_wait) = self.join_queue(&code, run)?;
         let handed = match tokio::time::timeout(queue_wait, &mut hand).await {
             Ok(handed) => handed,
             Err(_) if self.leave_queue(&code, ticket) => {
@@ -108,7 +130,7 @@ impl Pools {
         Ok(reservation)
     }
 
-    fn join_queue(&self, code: &Arc<ScriptCode>) -> Result<(u64, oneshot::Receiver<Handed>, Duration), Fault> {
+    fn join_queue(&self, code: &Arc<ScriptCode>, run: &str) -> Result<(u64, oneshot::Receiver<Handed>, Duration), Fault> {
         let cap = self.shared.config.max_workers;
         let (hand, handed) = oneshot::channel();
         let mut todo = Todo::default();
@@ -116,7 +138,7 @@ impl Pools {
         if roster.closed {
             return Err(shut_down());
         }
-        roster.pool(code, &self.shared.config.pool).waiting.retain(|waiter| !waiter.hand.is_closed());
+        roster.pool(code, &self.shared.config.pool).waiting.drop_gone();
         let more = usize::from(roster.has_room(code, cap));
         roster.tickets += 1;
         let ticket = roster.tickets;
@@ -127,7 +149,7 @@ impl Pools {
             let message = format!("{} attempts already wait for a worker of script {}, the queue's bound", bound, code.name);
             return Err(Fault::new(FaultKind::QueueFull, message));
         }
-        pool.waiting.push_back(Waiter { ticket, hand });
+        pool.waiting.push(&Arc::from(run), Waiter { ticket, hand });
         roster.start_needed(cap, &mut todo);
         drop(roster);
         self.act(todo);
@@ -138,10 +160,7 @@ impl Pools {
     fn leave_queue(&self, code: &Arc<ScriptCode>, ticket: u64) -> bool {
         let mut roster = self.roster();
         let Some(pool) = roster.pools.get_mut(&Key(Arc::clone(code))) else { return false };
-        match pool.waiting.iter().position(|waiter| waiter.ticket == ticket) {
-            Some(place) if place >= pool.spawning => pool.waiting.remove(place).is_some(),
-            _ => false,
-        }
+        pool.waiting.leave(ticket, pool.spawning)
     }
 
     /// Has a worker started in the background if the pool has none.
@@ -168,7 +187,12 @@ impl Pools {
                 busy: pool.live.saturating_sub(pool.idle.len() + pool.spawning),
                 starting: pool.spawning,
                 waiting: pool.waiting.len(),
+                min: pool.config.min,
                 max: pool.config.max,
+                queue: pool.config.queue,
+                served: pool.counts.served,
+                started: pool.counts.started,
+                recycled: pool.counts.recycled,
             })
             .collect();
         all.sort_by(|a, b| (&a.script, a.version).cmp(&(&b.script, b.version)));

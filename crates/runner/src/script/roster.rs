@@ -1,16 +1,15 @@
 //! Who is where: the pools' idle workers, those being started, and those who wait, as plain data.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
 use std::os::unix::net::UnixStream;
 use std::process::Child;
 use std::sync::Arc;
 use std::time::Instant;
 
-use tokio::sync::oneshot;
-
 use super::config::{PoolConfig, ScriptCode};
 use super::fault::Fault;
+use super::queue::Queue;
 use super::reservation::Reservation;
 use super::worker::Worker;
 
@@ -32,12 +31,6 @@ impl PartialEq for Key {
 
 impl Eq for Key {}
 
-/// An attempt in a pool's queue.
-pub(crate) struct Waiter {
-    pub(crate) ticket: u64,
-    pub(crate) hand: oneshot::Sender<Handed>,
-}
-
 /// What an attempt that waits gets in the end.
 pub(crate) type Handed = Result<Reservation, Fault>;
 
@@ -46,10 +39,22 @@ pub(crate) struct Pool {
     pub(crate) config: PoolConfig,
     pub(crate) configured: bool,
     pub(crate) idle: Vec<Worker>,
-    pub(crate) waiting: VecDeque<Waiter>,
+    pub(crate) waiting: Queue,
     /// Workers idle, busy or being started.
     pub(crate) live: usize,
     pub(crate) spawning: usize,
+    pub(crate) counts: Counts,
+}
+
+/// What a pool has done since the engine started.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Counts {
+    /// Attempts that were run.
+    pub(crate) served: u64,
+    /// Workers that were started.
+    pub(crate) started: u64,
+    /// Workers that were replaced because they had served their calls or had grown.
+    pub(crate) recycled: u64,
 }
 
 /// What is to be done once the lock is open again.
@@ -81,7 +86,8 @@ impl Roster {
             config: code.settings.pool.over(config),
             configured: false,
             idle: Vec::new(),
-            waiting: VecDeque::new(),
+            waiting: Queue::default(),
+            counts: Counts::default(),
             live: 0,
             spawning: 0,
         })
@@ -117,6 +123,7 @@ impl Roster {
         if let Some(pool) = self.pools.get_mut(&key) {
             pool.live += 1;
             pool.spawning += 1;
+            pool.counts.started += 1;
             self.total += 1;
             todo.start.push(Arc::clone(code));
         }
@@ -129,6 +136,7 @@ impl Roster {
         if !self.closed && pool.spawning == 0 {
             pool.live += 1;
             pool.spawning += 1;
+            pool.counts.started += 1;
             self.total += 1;
             todo.start.push(Arc::clone(code));
         }
@@ -157,7 +165,7 @@ impl Roster {
             .pools
             .iter()
             .filter(|(_, pool)| pool.waiting.len() > pool.spawning)
-            .filter_map(|(key, pool)| Some((pool.waiting.get(pool.spawning)?.ticket, Arc::clone(&key.0))))
+            .filter_map(|(key, pool)| Some((pool.waiting.ticket(pool.spawning)?, Arc::clone(&key.0))))
             .collect();
         needy.sort_by_key(|(ticket, _)| *ticket);
         for (_, code) in needy {
@@ -168,7 +176,7 @@ impl Roster {
 
     /// At the cap, a pool without any worker whose attempt waits longer than `ticket`: it is its turn.
     pub(crate) fn is_overtaking(&self, ticket: u64, cap: usize) -> bool {
-        self.total >= cap && self.pools.values().any(|pool| pool.live == 0 && pool.waiting.front().is_some_and(|first| first.ticket < ticket))
+        self.total >= cap && self.pools.values().any(|pool| pool.live == 0 && pool.waiting.ticket(0).is_some_and(|first| first < ticket))
     }
 
     /// Takes out the workers that were idle for too long or died, and forgets pools nobody uses.

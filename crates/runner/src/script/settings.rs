@@ -39,6 +39,8 @@ pub struct PoolSettings {
     pub queue_wait_ms: Option<u64>,
     /// Attempts after which a worker is replaced.
     pub recycle_after: Option<u64>,
+    /// Bytes that a worker may grow by before it is replaced.
+    pub recycle_growth: Option<u64>,
     /// How long a worker above `min` stays idle, in milliseconds.
     pub idle_after_ms: Option<u64>,
 }
@@ -53,6 +55,7 @@ impl PoolSettings {
             queue: self.queue.unwrap_or(general.queue),
             queue_wait: self.queue_wait_ms.map_or(general.queue_wait, Duration::from_millis),
             recycle_after: self.recycle_after.unwrap_or(general.recycle_after),
+            recycle_growth: self.recycle_growth.unwrap_or(general.recycle_growth),
             idle_after: self.idle_after_ms.map_or(general.idle_after, Duration::from_millis),
         }
     }
@@ -252,7 +255,7 @@ fn settings(language: Language, table: &Table) -> Result<Settings, Wrong> {
 }
 
 fn pool_settings(table: &Table) -> Result<PoolSettings, Wrong> {
-    known("pool", table, &["min", "max", "queue", "queue_wait", "recycle_after", "idle_after"])?;
+    known("pool", table, &["min", "max", "queue", "queue_wait", "recycle_after", "recycle_growth", "idle_after"])?;
     let number = |key: &str, least| table.get(key).map(|value| count(&format!("pool.{key}"), value, least)).transpose();
     let size = |key: &str, least| Ok(number(key, least)?.and_then(|each| usize::try_from(each).ok()));
     let time = |key: &str| table.get(key).map(|value| duration_ms(&format!("pool.{key}"), value)).transpose();
@@ -262,6 +265,7 @@ fn pool_settings(table: &Table) -> Result<PoolSettings, Wrong> {
         queue: size("queue", 0)?,
         queue_wait_ms: time("queue_wait")?,
         recycle_after: number("recycle_after", 1)?,
+        recycle_growth: table.get("recycle_growth").map(|value| bytes("pool.recycle_growth", value)).transpose()?,
         idle_after_ms: time("idle_after")?,
     };
     match (pool.min, pool.max) {

@@ -14,7 +14,8 @@ use super::worker::Worker;
 
 impl Pools {
     /// The worker's attempt is over, or it was not used.
-    pub(crate) fn take_back(&self, code: &Arc<ScriptCode>, worker: Worker, fate: Fate) {
+    pub(crate) fn take_back(&self, code: &Arc<ScriptCode>, mut worker: Worker, fate: Fate) {
+        self.roster().pool(code, &self.shared.config.pool).counts.served += worker.uncounted();
         match fate {
             Fate::Keep if worker.loaded => self.keep(code, worker),
             Fate::Keep => self.retire(code, worker),
@@ -39,10 +40,11 @@ impl Pools {
         let mut todo = Todo::default();
         let mut roster = self.roster();
         let pool = roster.pool(code, &self.shared.config.pool);
-        let limit = pool.config.recycle_after;
-        if worker.calls >= limit {
-            let relieved = pool.idle.iter().any(|other| other.calls < limit) || (worker.succeeded && pool.spawning == 0);
+        worker.wear(&pool.config);
+        if worker.worn {
+            let relieved = pool.idle.iter().any(|other| !other.worn) || (worker.succeeded && pool.spawning == 0);
             if relieved {
+                pool.counts.recycled += 1;
                 drop(roster);
                 return self.retire(code, worker);
             }
@@ -68,14 +70,14 @@ impl Pools {
             if std::mem::take(&mut was_spawning) {
                 pool.spawning = pool.spawning.saturating_sub(1);
             }
-            let next = pool.waiting.front().map(|waiter| waiter.ticket);
+            let next = pool.waiting.ticket(0);
             let give_way = next.is_some_and(|ticket| roster.is_overtaking(ticket, cap)) && !is_new;
             // a worker whose script failed to load is only good for the attempt that is to report it
             if closed || give_way || (next.is_none() && !worker.loaded) {
                 drop(roster);
                 return self.retire(code, worker);
             }
-            let Some(waiter) = roster.pool(code, &self.shared.config.pool).waiting.pop_front() else {
+            let Some(waiter) = roster.pool(code, &self.shared.config.pool).waiting.pop() else {
                 worker.idle_since = Instant::now();
                 let pool = roster.pool(code, &self.shared.config.pool);
                 let relieved = pool.idle.iter().position(|other| is_new && other.succeeded).map(|at| pool.idle.remove(at));
@@ -175,7 +177,7 @@ impl Pools {
         let pool = roster.pool(code, &self.shared.config.pool);
         pool.spawning = pool.spawning.saturating_sub(1);
         let mut told = None;
-        while let Some(waiter) = pool.waiting.pop_front() {
+        while let Some(waiter) = pool.waiting.pop() {
             if !waiter.hand.is_closed() {
                 told = Some(waiter);
                 break;

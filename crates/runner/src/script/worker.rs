@@ -9,18 +9,21 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::config::{RunnerConfig, ScriptCode, environment};
+use super::config::{PoolConfig, RunnerConfig, ScriptCode, environment};
 use super::ends::{Arrival, Ends};
 use super::fault::Fault;
 use super::guardian::Charge;
 use super::launch::{Launch, init_frame};
-use super::limits::Limits;
+use super::limits::{Limits, resident};
 use super::log::LogBuffer;
 use super::tree::{MARKER, TreeId, destroy};
 use super::{cgroup, process};
 
 /// How long a guardian may take to kill its tree before the engine does it from outside.
 const GUARDIAN_LIMIT: Duration = Duration::from_secs(5);
+
+/// Calls between two looks at a worker's memory.
+const LOOK_EVERY: u64 = 32;
 
 /// The folder in the tree's scratch folder that an attempt has as its working directory.
 pub(crate) const WORK: &str = "work";
@@ -41,6 +44,12 @@ pub(crate) struct Worker {
     /// Written while the script was loaded; it belongs to the first attempt's log.
     pub(crate) early_log: Option<LogBuffer>,
     pub(crate) calls: u64,
+    /// How many of them its pool has counted.
+    counted: u64,
+    /// What it took of memory when it was looked at first, in bytes.
+    first_resident: Option<u64>,
+    /// It has served its calls, or grown by too much: it is to be replaced.
+    pub(crate) worn: bool,
     /// It has served its calls, and another worker has been started to take its place.
     pub(crate) succeeded: bool,
     pub(crate) idle_since: Instant,
@@ -95,6 +104,9 @@ impl Worker {
                 loaded: false,
                 early_log: None,
                 calls: 0,
+                counted: 0,
+                first_resident: None,
+                worn: false,
                 succeeded: false,
                 idle_since: Instant::now(),
             }),
@@ -174,6 +186,21 @@ impl Worker {
     /// Whether the worker, found idle, can take an attempt.
     pub(crate) fn is_fit(&self) -> bool {
         self.ends.is_quiet()
+    }
+
+    /// Calls since this was last asked.
+    pub(crate) fn uncounted(&mut self) -> u64 {
+        self.calls - std::mem::replace(&mut self.counted, self.calls)
+    }
+
+    /// Sees whether the worker is to be replaced. What it has taken by the first look are its caches; what comes on top later is a leak.
+    pub(crate) fn wear(&mut self, config: &PoolConfig) {
+        self.worn |= self.calls >= config.recycle_after;
+        if !self.worn && self.calls.is_multiple_of(LOOK_EVERY) && self.calls > 0 {
+            let resident = resident(self.pid);
+            let first = *self.first_resident.get_or_insert(resident);
+            self.worn = resident.saturating_sub(first) > config.recycle_growth;
+        }
     }
 
     /// Readies the worker for an attempt's limits.

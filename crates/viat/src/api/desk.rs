@@ -9,6 +9,7 @@ use tokio::net::UnixListener;
 use tokio::sync::{oneshot, watch};
 use viat_runner::driver::Driver;
 
+use super::progress::Listener;
 use super::waiters::Waiters;
 use super::{Engine, bind_unix, finished, of_runs, until};
 use crate::cli::error::CliError;
@@ -43,6 +44,7 @@ impl Desk {
             base: String::new(),
             waiters: Waiters::default(),
             metrics: Arc::default(),
+            progress: Listener::default(),
         };
         let (close, closed) = oneshot::channel();
         let thread = std::thread::Builder::new().name("viat-desk".to_owned()).spawn(move || runtime.block_on(attend(listener, engine, closed)));

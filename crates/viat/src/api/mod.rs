@@ -6,7 +6,9 @@ mod guard;
 mod links;
 mod metrics;
 mod page;
+mod pools;
 mod problem;
+mod progress;
 mod recover;
 mod reviews;
 mod runs;
@@ -33,6 +35,7 @@ use crate::cli::output::Output;
 use crate::observe::Metrics;
 use crate::socket::{self, Place};
 use crate::wiring::{Home, Mode};
+use progress::Listener;
 use waiters::Waiters;
 
 /// How long attempts may finish when the server is told to end.
@@ -57,6 +60,8 @@ pub struct Engine {
     pub waiters: Waiters,
     /// What is counted and timed.
     pub metrics: Arc<Metrics>,
+    /// What scripts say of themselves.
+    pub progress: Listener,
 }
 
 /// Serves a home until it is told to end.
@@ -66,17 +71,29 @@ pub fn serve(home: &Home, address: SocketAddr, output: &Output) -> Result<(), Cl
             .help("anything else needs access tokens, which this version does not have yet: use 127.0.0.1 and a proxy that authenticates"));
     }
     let _lock = socket::lock(&home.folder)?;
-    let waiters = Waiters::default();
-    let metrics = Arc::new(Metrics::default());
-    let mode =
-        Mode { background: true, observer: Some(waiters.observer()), metrics: Some(Arc::clone(&metrics)), spans: Some(output.clone()), ..Mode::default() };
+    let (waiters, progress, metrics) = (Waiters::default(), Listener::default(), Arc::new(Metrics::default()));
+    let mode = Mode {
+        background: true,
+        observer: Some(progress.before(waiters.observer())),
+        metrics: Some(Arc::clone(&metrics)),
+        spans: Some(output.clone()),
+        ..Mode::default()
+    };
     let driver = Arc::new(home.engine(mode)?);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
         .build()
         .map_err(|error| CliError::failed(format!("the server's threads cannot be started: {error}")))?;
-    let engine = Engine { store: Arc::clone(&home.store), driver: Arc::clone(&driver), home: home.folder.clone(), base: String::new(), waiters, metrics };
+    let engine = Engine {
+        store: Arc::clone(&home.store),
+        driver: Arc::clone(&driver),
+        home: home.folder.clone(),
+        base: String::new(),
+        waiters,
+        metrics,
+        progress,
+    };
     let served = runtime.block_on(listen(&home.folder, address, engine, output));
     driver.shut_down(DRAIN);
     socket::remove(&home.folder, &Place::Server);
@@ -147,6 +164,7 @@ fn router(engine: Engine) -> Router {
         .route("/readyz", get(ready))
         .route("/metrics", get(metrics::show))
         .route("/api/v1/runs", post(runs::start))
+        .route("/api/v1/pools", get(pools::show))
         .route("/links/review/{token}", get(links::show).post(links::decide).layer(DefaultBodyLimit::max(links::MAX_FORM)))
         .route("/e/{*route}", post(endpoints::call));
     finished(routes, engine)
@@ -162,6 +180,7 @@ fn of_runs() -> Router<Engine> {
         .route("/api/v1/runs/{run}/compensate", post(recover::compensate))
         .route("/api/v1/runs/{run}/resume", post(recover::resume))
         .route("/api/v1/runs/{run}/migrate", post(recover::migrate))
+        .route("/api/v1/runs/{run}/progress", get(progress::show))
         .route("/api/v1/runs/{run}/transitions", get(recover::show_transitions))
         .route("/api/v1/runs/{run}/ledger", get(recover::show_ledger))
         .route("/api/v1/reviews", get(reviews::list))

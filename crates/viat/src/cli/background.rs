@@ -131,7 +131,7 @@ fn cancel_here(id: &RunId, args: &CancelArgs, home: &Home, output: &Output) -> R
 /// Follows a run of another process until it ends.
 pub fn watch(id: &RunId, home: &Home, output: &Output) -> Result<ExitCode, CliError> {
     let mut progress = Progress::new(output);
-    let (mut seen, mut told) = (0, false);
+    let (mut seen, mut told, mut heard) = (0, false, 0);
     loop {
         // The row first: once it says that the run has ended, the journal has everything.
         let row = home.store.run(id).map_err(CliError::store)?;
@@ -149,8 +149,25 @@ pub fn watch(id: &RunId, home: &Home, output: &Output) -> Result<ExitCode, CliEr
             output.note(&format!("no server runs on this home: the run waits for one (viat server), or for: viat run resume {id}"));
         }
         told = true;
+        heard = said_since(heard, id, home, &mut progress)?;
         std::thread::sleep(LOOK_EVERY);
     }
     progress.finish();
     conclude(id, home, output)
+}
+
+/// Shows what the run's scripts have said of themselves since, if a server runs it; gives the number of the last word.
+fn said_since(heard: u64, id: &RunId, home: &Home, progress: &mut Progress) -> Result<u64, CliError> {
+    let Some(client) = Client::find(&home.folder)? else { return Ok(heard) };
+    // A server that is ending, or an older one, has nothing to say: the run's own news come from the store.
+    let said = client.get(&format!("/api/v1/runs/{id}/progress")).unwrap_or_default();
+    let mut last = heard;
+    for word in said.as_array().into_iter().flatten() {
+        let number = word["number"].as_u64().unwrap_or(0);
+        if number > heard {
+            progress.said(word["path"].as_str().unwrap_or_default(), word["fraction"].as_f64(), word["note"].as_str());
+            last = last.max(number);
+        }
+    }
+    Ok(last)
 }

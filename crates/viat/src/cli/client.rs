@@ -53,8 +53,17 @@ impl Client {
     /// Posts a body and gives the answer's.
     pub fn post(self, path: &str, body: &impl Serialize) -> Result<Value, CliError> {
         let body = serde_json::to_vec(body).map_err(|error| CliError::usage(error.to_string()))?;
+        self.ask(Method::POST, path, body)
+    }
+
+    /// Gets what lies under a path.
+    pub fn get(self, path: &str) -> Result<Value, CliError> {
+        self.ask(Method::GET, path, Vec::new())
+    }
+
+    fn ask(self, method: Method, path: &str, body: Vec<u8>) -> Result<Value, CliError> {
         let Client { runtime, stream } = self;
-        let exchanged = runtime.block_on(async { tokio::time::timeout(ANSWER_WITHIN, exchange(stream, path, body)).await });
+        let exchanged = runtime.block_on(async { tokio::time::timeout(ANSWER_WITHIN, exchange(stream, method, path, body)).await });
         let (status, answer) = match exchanged {
             Err(_) => return Err(CliError::failed(format!("the server does not answer within {} s", ANSWER_WITHIN.as_secs()))),
             Ok(answer) => answer.map_err(|error| CliError::failed(format!("the server does not answer: {error}")))?,
@@ -77,11 +86,11 @@ impl Client {
     }
 }
 
-async fn exchange(stream: UnixStream, path: &str, body: Vec<u8>) -> Result<(u16, Bytes), Box<dyn std::error::Error + Send + Sync>> {
+async fn exchange(stream: UnixStream, method: Method, path: &str, body: Vec<u8>) -> Result<(u16, Bytes), Box<dyn std::error::Error + Send + Sync>> {
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
     let driven = tokio::spawn(connection);
     let request = Request::builder()
-        .method(Method::POST)
+        .method(method)
         .uri(path)
         .header("host", "localhost")
         .header("content-type", "application/json")

@@ -67,7 +67,7 @@ fn request(file: &Path, source: &str) -> Result<(ScriptInfo, Option<String>), Cl
         return Err(CliError::usage(format!("{shown} is no request template; nothing was saved")).drawn(drawn, data));
     };
     let (parameters, whole) = template.parameters();
-    let parameter = |name: String, default: Option<String>, kind| Parameter { name, annotation: None, default, kind };
+    let parameter = |name: String, default: Option<String>, kind| Parameter { name, annotation: None, shape: None, default, kind };
     let mut parameters: Vec<Parameter> =
         parameters.into_iter().map(|one| parameter(one.name, (!one.required).then(|| "null".to_owned()), ParameterKind::Keyword)).collect();
     if whole {

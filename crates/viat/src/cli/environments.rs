@@ -91,6 +91,14 @@ pub fn described(key: &str, state: &State) -> Value {
     described
 }
 
+/// The environment that a script needs, as JSON; `None` if it needs none.
+pub fn of(script: &ScriptAsset, home: &Home) -> Result<Option<Value>, CliError> {
+    let Some(request) = Language::of(&script.language).and_then(|language| Request::of(language, &script.metadata)) else { return Ok(None) };
+    let key = request.key();
+    let entry = home.environments().entry(&key).map_err(unreadable)?;
+    Ok(Some(entry.map_or_else(|| json!({"key": key, "state": "missing"}), |entry| described(&key, &entry.state))))
+}
+
 /// All that was asked for here, and all that scripts need.
 fn known(home: &Home) -> Result<Vec<Known>, CliError> {
     let mut found: BTreeMap<String, Known> = BTreeMap::new();

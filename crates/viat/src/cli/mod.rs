@@ -28,6 +28,7 @@ mod test;
 mod trial;
 mod versions;
 mod watch;
+mod workers;
 mod workflow;
 
 use std::path::PathBuf;

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use clap::{Subcommand, ValueEnum};
 use serde_json::json;
+use viat_dialect::signature::{Shape, Signature};
 use viat_runner::assets::{SCRIPT, ScriptAsset};
 use viat_runner::script::environments::{Request, State};
 use viat_runner::script::{self, Parameter, ParameterKind, ScriptInfo};
@@ -12,7 +13,7 @@ use viat_store::{AssetInfo, AssetName, At, Hash, Op, Outcome, Unit};
 
 use super::error::CliError;
 use super::output::Output;
-use super::{build, compile, environments, inputs, missing, script_logs, trial};
+use super::{build, compile, environments, inputs, missing, script_logs, trial, workers};
 use crate::wiring::Home;
 
 /// The largest script that is taken, in bytes.
@@ -187,19 +188,44 @@ fn show(name: &str, version: Option<u64>, home: &Home, output: &Output) -> Resul
     let body: ScriptAsset = serde_json::from_slice(&found.body).map_err(|error| CliError::usage(format!("script {name} cannot be read: {error}")))?;
     let used_by = home.store.referrers(&asset_name).map_err(CliError::store)?;
     let used_by: Vec<String> = used_by.iter().map(|by| by.name.clone()).collect();
+    let environment = environments::of(&body, home)?;
     if output.json {
         return output.value(&json!({
             "name": name, "version": found.info.version, "language": body.language, "created_at": time(&found.info),
-            "hash": found.info.hash.to_string(), "info": body.info, "used_by": used_by, "source": body.source,
+            "hash": found.info.hash.to_string(), "info": body.info, "signature": signature(&body.language, &body.info),
+            "environment": environment, "settings": body.metadata.settings, "pool": workers::settings(&body, home)?,
+            "workers": workers::live(name, home)?, "used_by": used_by, "source": body.source,
         }));
     }
     output.line(&format!("script {name} version {} ({}), {}", found.info.version, body.language, time(&found.info)))?;
     output.line(&signature(&body.language, &body.info))?;
+    if let Some(environment) = &environment {
+        output.line(&format!("environment {} is {}", environment["key"].as_str().unwrap_or_default(), environment["state"].as_str().unwrap_or_default()))?;
+    }
+    workers::show(name, &body, home, output)?;
     if !used_by.is_empty() {
         output.line(&format!("used by workflow {}", used_by.join(", ")))?;
     }
     output.line("")?;
     output.line(body.source.trim_end())
+}
+
+/// What is known of the arguments that a script takes before it runs; `None` if it takes what it is given.
+pub fn signature_of(script: &ScriptAsset) -> Option<Signature> {
+    let language = script::Language::of(&script.language)?;
+    // a function in JavaScript is not asked what it takes, and a shell script takes everything
+    if !script.info.signature_known || !matches!(language, script::Language::Python | script::Language::Http) {
+        return None;
+    }
+    let shape = |value: &serde_json::Value| serde_json::from_value(value.clone()).unwrap_or(Shape::Any);
+    let named = script.info.parameters.iter().filter(|one| one.kind == ParameterKind::Keyword);
+    let parameters = named.map(|one| viat_dialect::signature::Parameter {
+        name: one.name.clone(),
+        required: one.default.is_none(),
+        shape: one.shape.as_ref().map_or(Shape::Any, shape),
+        annotation: one.annotation.clone(),
+    });
+    Some(Signature { parameters: parameters.collect(), takes_others: script.info.parameters.iter().any(|one| one.kind == ParameterKind::Rest) })
 }
 
 /// The signature as an author would write it.

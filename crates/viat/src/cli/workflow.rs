@@ -5,10 +5,11 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 use serde_json::json;
+use viat_dialect::signature::Signature;
 use viat_dialect::{Catalogue, Compiled, Diagnostic, Severity, Style, compile_named, render};
 use viat_engine::ir::InputDeclaration;
 use viat_engine::{Definition, Op as Entry};
-use viat_runner::assets::{self, PUBLISHED, SCRIPT, WORKFLOW, WorkflowAsset};
+use viat_runner::assets::{self, PUBLISHED, SCRIPT, ScriptAsset, WORKFLOW, WorkflowAsset};
 use viat_store::{AssetName, At, Hash, Op, Outcome, Precondition, Store, StoreError, Unit};
 
 use super::error::CliError;
@@ -316,6 +317,12 @@ impl Catalogue for Stored<'_> {
     fn calls_of(&self, workflow: &str) -> Vec<String> {
         let called = self.definition(workflow).map(|definition| references(&definition)).unwrap_or_default();
         called.into_iter().filter(|used| used.kind == WORKFLOW).map(|used| used.name).collect()
+    }
+
+    fn signature_of(&self, script: &str) -> Option<Signature> {
+        let asset = self.store.asset(&AssetName::new(SCRIPT, script), At::Latest).ok()??;
+        let body: ScriptAsset = serde_json::from_slice(&asset.body).ok()?;
+        super::script::signature_of(&body)
     }
 
     fn inputs_of(&self, workflow: &str) -> Option<Vec<InputDeclaration>> {

@@ -2,8 +2,8 @@
 
 use super::super::fields::given;
 use super::super::reader::Reader;
-use super::super::typed::{Filled, Helper, Undo};
-use super::super::{reference, retry};
+use super::super::typed::{Helper, Undo};
+use super::super::{arguments, reference, retry};
 use super::script;
 use crate::duration::LONGEST_ENTRY_TIMEOUT_MS;
 use crate::yaml::{Entry, Value};
@@ -76,8 +76,10 @@ fn irreversible(reader: &mut Reader<'_, '_>, field: &Entry) -> Option<String> {
 /// A script with its args, its retry and its timeout.
 fn helper(reader: &mut Reader<'_, '_>, field: &Entry) -> Option<Helper> {
     let node = &field.value;
-    let name = reader.required(node, "script", &format!("`{}`", field.key), field.key_span).map(|script| script::name(reader, &script.value));
-    let args = node.get("args").map_or_else(|| Filled::literal(serde_json::Map::new()), |args| reader.template_map(&args.value, "`args`"));
+    let script = reader.required(node, "script", &format!("`{}`", field.key), field.key_span);
+    let name = script.map(|script| script::name(reader, &script.value));
+    let place = script.map_or(field.key_span, |script| script.value.span);
+    let args = arguments::read(reader, node.get("args"), name.as_deref().unwrap_or_default(), place);
     let retry = node.get("retry").and_then(|policy| retry::read(reader, policy));
     let timeout = node.get("timeout").and_then(|timeout| reader.timeout(&timeout.value, Some(LONGEST_ENTRY_TIMEOUT_MS)));
     let idempotent = match (field.key.as_str(), node.get("idempotent")) {

@@ -2,8 +2,8 @@
 
 use super::super::names;
 use super::super::reader::Reader;
-use super::super::typed::{Filled, Kind, OnError, Script};
-use super::super::{on_error, retry};
+use super::super::typed::{Kind, OnError, Script};
+use super::super::{arguments, on_error, retry};
 use super::effect;
 use crate::duration::LONGEST_ENTRY_TIMEOUT_MS;
 use crate::suggest;
@@ -12,7 +12,7 @@ use crate::yaml::{Entry, Node, Value};
 /// Reads a script entry.
 pub fn read(reader: &mut Reader<'_, '_>, node: &Node, key: &Entry) -> Kind {
     let name = name(reader, &key.value);
-    let args = node.get("args").map_or_else(|| Filled::literal(serde_json::Map::new()), |field| reader.template_map(&field.value, "`args`"));
+    let args = arguments::read(reader, node.get("args"), &name, key.value.span);
     let retry = node.get("retry").and_then(|field| retry::read(reader, field));
     let on_error = node.get("on_error").map_or(OnError::Fail, |field| on_error::read(reader, field));
     let timeout = node.get("timeout").and_then(|field| reader.timeout(&field.value, Some(LONGEST_ENTRY_TIMEOUT_MS)));
