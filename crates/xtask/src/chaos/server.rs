@@ -35,9 +35,10 @@ impl Server {
         let mut log = OpenOptions::new().create(true).append(true).open(lab.log())?;
         let mut lines = BufReader::new(stderr).lines();
         let mut port = None;
-        while let (None, Some(Ok(line))) = (port, lines.next()) {
+        while port.is_none() {
+            let Some(Ok(line)) = lines.next() else { break };
             writeln!(log, "{line}")?;
-            port = line.rpartition_port();
+            port = port_of(&line);
         }
         thread::spawn(move || {
             for line in lines.map_while(Result::ok) {
@@ -86,12 +87,7 @@ fn kill_later(pid: Pid, wait: Duration) {
     });
 }
 
-trait Port {
-    fn rpartition_port(&self) -> Option<u16>;
-}
-
-impl Port for String {
-    fn rpartition_port(&self) -> Option<u16> {
-        self.contains("http://").then(|| self.rsplit(':').next()?.trim().parse().ok()).flatten()
-    }
+/// The port that a line of the server names, if it does.
+fn port_of(line: &str) -> Option<u16> {
+    line.contains("http://").then(|| line.rsplit(':').next()?.trim().parse().ok()).flatten()
 }
