@@ -1,6 +1,8 @@
-//! What the project does to itself: sets itself up, tests (for long, on demand), checks its own rules, measures itself.
+//! What the project does to itself: sets itself up, tests (for long, on demand), checks its own rules, measures itself,
+//! kills itself.
 
 pub mod bench;
+pub mod chaos;
 pub mod long;
 pub mod output;
 pub mod setup;

@@ -1,9 +1,9 @@
-//! `cargo xtask`: setup, test, tidy, bench, and long runs on demand.
+//! `cargo xtask`: setup, test, tidy, bench, chaos, and long runs on demand.
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use xtask::{bench, long, output, setup, test, tidy};
+use xtask::{bench, chaos, long, output, setup, test, tidy};
 
 /// What the project does to itself.
 #[derive(Parser)]
@@ -23,6 +23,8 @@ enum Task {
     Tidy,
     /// Measures durable steps beside what the disk and a pipe cost, in one run.
     Bench(bench::BenchArgs),
+    /// Kills a server again and again under real runs, and checks that nothing is lost, repeated or forgotten.
+    Chaos(chaos::ChaosArgs),
     /// Seeds known bugs into the engine; the simulator's stories must find each.
     Mutants,
     /// Plays many seeded stories against the engine.
@@ -49,6 +51,7 @@ fn main() -> ExitCode {
         Task::Test => test::run(),
         Task::Tidy => tidy::run(),
         Task::Bench(args) => bench::run(&args),
+        Task::Chaos(args) => return chaos::main(&args),
         Task::Mutants => long::mutants(),
         Task::Stories { count } => long::stories(count),
         Task::Fuzz { count } => long::fuzz(count),

@@ -1,5 +1,6 @@
 //! `cargo xtask test`: everything that must pass, in the order in which failures are cheapest to find.
 
+use crate::chaos;
 use crate::output;
 use crate::setup;
 use crate::shell::{self, Done, cargo, command};
@@ -16,6 +17,7 @@ pub fn run() -> Done {
         shell::run(&mut cargo(&["test", "--workspace", "--no-fail-fast"]))?;
     }
     shell::run(&mut cargo(&["build", "--release", "--package", "viat"]))?;
+    chaos::run(&chaos::ChaosArgs::short(release_folder()?.join("viat")))?;
     black_box()?;
     output::note("\neverything passed");
     Ok(())
@@ -37,7 +39,7 @@ fn black_box() -> Done {
 }
 
 /// Beside the folder that we were built into, whatever cargo was told to build into.
-fn release_folder() -> Done<std::path::PathBuf> {
+pub fn release_folder() -> Done<std::path::PathBuf> {
     let program = std::env::current_exe()?;
     let profile = program.parent().ok_or("the program has no folder")?;
     Ok(profile.with_file_name("release"))
