@@ -281,19 +281,11 @@ impl Fold {
             self.record = Some(RunRecord::new(created, at));
             return;
         }
+        self.reach(event);
         let Some(record) = &mut self.record else { return };
         if apply::begins(event) && record.started_at.is_none() {
             record.started_at = Some(at);
             record.status = Status::Running;
-        }
-        if let Event::ScriptEntered { path, .. }
-        | Event::WaitEntered { path, .. }
-        | Event::ReviewRequested { path, .. }
-        | Event::LoopEntered { path, .. }
-        | Event::CompensateEntered { path, .. } = event
-        {
-            let next = self.reached.len();
-            self.reached.entry(path.clone()).or_insert(next);
         }
         match event {
             Event::AttemptStarted { path, attempt, queued_ms, .. } => {

@@ -57,6 +57,19 @@ impl Fold {
         }
     }
 
+    /// Notes the order in which entries are reached first.
+    pub(super) fn reach(&mut self, event: &Event) {
+        if let Event::ScriptEntered { path, .. }
+        | Event::WaitEntered { path, .. }
+        | Event::ReviewRequested { path, .. }
+        | Event::LoopEntered { path, .. }
+        | Event::CompensateEntered { path, .. } = event
+        {
+            let next = self.reached.len();
+            self.reached.entry(path.clone()).or_insert(next);
+        }
+    }
+
     /// While the run goes on its error is that of the first entry about which a person has to say something.
     fn ask(&mut self) {
         let error = self.asking.values().next().cloned();
