@@ -85,15 +85,8 @@ pub fn serve(home: &Home, address: SocketAddr, output: &Output) -> Result<(), Cl
         .enable_all()
         .build()
         .map_err(|error| CliError::failed(format!("the server's threads cannot be started: {error}")))?;
-    let engine = Engine {
-        store: Arc::clone(&home.store),
-        driver: Arc::clone(&driver),
-        home: home.folder.clone(),
-        base: String::new(),
-        waiters,
-        metrics,
-        progress,
-    };
+    let engine =
+        Engine { store: Arc::clone(&home.store), driver: Arc::clone(&driver), home: home.folder.clone(), base: String::new(), waiters, metrics, progress };
     let served = runtime.block_on(listen(&home.folder, address, engine, output));
     driver.shut_down(DRAIN);
     socket::remove(&home.folder, &Place::Server);

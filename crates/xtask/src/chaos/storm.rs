@@ -133,7 +133,8 @@ impl Weather<'_> {
 
     fn stalled(&mut self, rows: &[Value]) {
         let open = rows.iter().filter(|row| row["ended_at"].is_null());
-        let stuck = open.map(|row| (row["id"].as_str().unwrap_or_default().to_owned(), format!("nothing has happened for {} s: it is {}", STALL.as_secs(), row["status"])));
+        let stuck = open
+            .map(|row| (row["id"].as_str().unwrap_or_default().to_owned(), format!("nothing has happened for {} s: it is {}", STALL.as_secs(), row["status"])));
         self.storm.problems.extend(stuck);
     }
 

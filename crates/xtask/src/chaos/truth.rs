@@ -85,7 +85,8 @@ impl Truth {
         let own = effects.of(run).iter().filter(|line| line.word == Word::Effect && line.works());
         let matters = own.filter(|line| self.rules.of(&line.path).is_some_and(|rule| rule.once && !rule.resolves));
         let open = matters.filter(|line| {
-            let complete = |row: &Value| row["step_name"] == line.path.as_str() && row["to_status"] == "completed" && row["side_effect_id"] == line.key.as_str();
+            let complete =
+                |row: &Value| row["step_name"] == line.path.as_str() && row["to_status"] == "completed" && row["side_effect_id"] == line.key.as_str();
             !rows.iter().any(complete)
         });
         Ok(open.map(|line| line.path.clone()).collect())
