@@ -261,6 +261,6 @@ fn ids_of_a_trace_are_derived() {
     }
     assert_eq!(key::attempt_span(run, &a, 1), ids[2]);
     let parent = key::traceparent(run, &a, 1);
-    assert_eq!((parent.len(), &parent[..37], &parent[52..]), (55, "00-01a22d89f81a7624b9f863ca9d84d050-", "-01"));
+    assert_eq!((parent.len(), &parent[..36], &parent[52..]), (55, "00-01a22d89f81a7624b9f863ca9d84d050-", "-01"));
     assert_eq!(parent[36..52], key::hex(&ids[2]));
 }
