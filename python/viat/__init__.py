@@ -50,7 +50,7 @@ class ResourceError(Exception):
 
 
 class _Context:
-    """Where the attempt stands: run_id, workflow, version, step, path, attempt, idempotency_key, deadline."""
+    """Where the attempt stands: run_id, workflow, version, step, path, attempt, idempotency_key, deadline, traceparent."""
 
     def __getattr__(self, name):
         raise AttributeError(f"viat.context has no `{name}`" + ("" if self.__dict__ else " (no attempt is running)"))

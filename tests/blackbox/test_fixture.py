@@ -1,4 +1,6 @@
 """The fixture that everything began with: a refusal, caught."""
+import json
+import pathlib
 import re
 
 from conftest import ROOT
@@ -138,7 +140,34 @@ def test_demo_and_doctor(home):
     checks = home.run("doctor", "--json", code=0).data()
     assert {"check", "verdict", "found", "fix"} <= set(checks[0]) and {"database", "python"} <= {row["check"] for row in checks}
     assert "python" in home.run("doctor", code=0).out
-    record = home.run("demo", home.base / "demo", "--json", code=0).data()
+
+
+def test_demo(home):
+    results = home.base / "demo" / "results"
+    record = home.run("demo", home.base / "demo", "--decide", "review=approved", "--json", code=0).data()
     assert record["status"] == "succeeded" and any(attempt["recovered"] for attempt in record["attempts"])
-    again = home.run("demo", home.base / "demo", code=0)
-    assert "retried" in again.out
+    saved = json.loads(pathlib.Path(record["outputs"]["file"]).read_text())
+    assert saved["key"] == record["inputs"]["task_id"] and list((results / "staged").iterdir()) == []
+    again = home.run("demo", home.base / "demo", "--decide", "review=rejected", code=0)
+    assert "retried" in again.out and "what was undone        stage_draft" in again.out
+    assert list((results / "staged").iterdir()) == [] and len(list(results.glob("*.json"))) == 1
+    assert [line.split(" ", 1)[1] for line in (results / "notifications.log").read_text().splitlines()] == [
+        "local recovery: approved", "local recovery: rejected"]
+
+
+def test_demo_in_which_an_attempt_dies_tells_the_author_once(home):
+    results = home.base / "demo" / "results"
+    for fault in "crash", "interrupt":
+        record = home.run("demo", home.base / "demo", "--decide", "review=approved", "--inject", f"notify={fault}", "--json", code=0).data()
+        assert [a["path"] for a in record["attempts"] if "notify" in a["path"]][:2] == ["notify", "notify:resolve[1]"], record
+    told = [line.split(" ")[0] for line in (results / "notifications.log").read_text().splitlines()]
+    assert len(told) == len(set(told)) == 2
+
+
+def test_the_ledger_example(home):
+    folder = home.base / "ledger"
+    home.run("init", folder, "--example", "ledger", code=0)
+    home.run("apply", folder, code=0)
+    run = home.record("ledger")["id"]
+    assert home.run("run", "ledger", run, code=0).out.splitlines() == [
+        "prepare completed_at_2", "notify manual_review", "rollback compensated", "rollback_again skip"]

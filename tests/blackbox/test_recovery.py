@@ -123,7 +123,8 @@ def test_a_person_settles_what_is_unknown(place, word):
         place.run(*settle, "pay", "--completed", "null", "--by", "ana", code=0)
     else:
         place.run(*settle, "pay", "--not-done", "--by", "ana", code=0)
-    if not place.server and word == "completed":
+    if not place.server and place.show(run)["ended_at"] is None:
+        # Whoever writes it down may have come to the end of it already.
         place.run("run", "resume", run, code=0)
     record = ended(place, run)
     assert ("ana", None) in acts(place, run)

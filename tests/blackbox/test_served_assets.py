@@ -279,7 +279,7 @@ def test_apply_refuses_two_files_of_one_name(home, project):
     assert "c_sub" in done.err
 
 
-@pytest.mark.parametrize("example", ["recover", "content"])
+@pytest.mark.parametrize("example", ["recover", "content", "ledger"])
 def test_init(home, example):
     folder = home.base / "made"
     written = home.run("init", folder, "--example", example, "--json", code=0).data()["written"]

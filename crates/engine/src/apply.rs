@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use crate::failure::RunError;
 use crate::journal::{Batch, Event, Millis, Undone};
+use crate::path::Path;
 use crate::run::{DeferredTask, FrameState, Memo, Program, Run, Status, Stopping, WaitState};
 
 /// Finds the program of a version, pinned at a catalogue revision.
@@ -63,23 +64,10 @@ impl Run {
             Event::AttemptStarted { path, attempt, id, tree, .. } => self.attempt_started(path, *attempt, id, tree),
             Event::AttemptSucceeded { path, output, .. } => self.attempt_succeeded(path, output),
             Event::Completed { path, output } => self.complete(path, output.clone(), Value::Null),
-            Event::AttemptFailed { path, attempt, failure, decision } => {
-                self.drop_tasks_before(path, *attempt);
-                self.attempt_failed(path, *attempt, failure, decision, at);
-            }
+            Event::AttemptFailed { path, attempt, failure, decision } => self.attempt_failed(path, *attempt, failure, decision, at),
             Event::AttemptCancelled { path, .. } => self.attempt_cancelled(path, at),
-            Event::TaskDeferred { path, attempt, workflow, version, revision, args } => self.deferred.push(DeferredTask {
-                path: path.clone(),
-                attempt: *attempt,
-                workflow: workflow.clone(),
-                version: *version,
-                revision: *revision,
-                args: args.clone(),
-            }),
-            Event::Continued { path, error } => {
-                self.ledger.remember(path, Memo::Continued(error.clone()));
-                self.complete(path, Value::Null, error.to_value());
-            }
+            Event::TaskDeferred { .. } => self.deferred.extend(deferred(event)),
+            Event::Continued { path, error } => self.continue_past(path, error),
             Event::CatchEntered { path, error } => self.enter_catch(path, error),
             Event::ChoiceMade { path, arm } => self.enter_arm(path, *arm),
             Event::RegionCompleted { path } => self.region_completed(path),
@@ -96,19 +84,9 @@ impl Run {
             Event::EntryFailed { path, error } => self.entry_failed(path, error),
             Event::CallEntered { path, inputs, deadline } => self.enter_call(path, inputs, *deadline),
             Event::CallCompleted { path, outputs } => self.complete(path, outputs.clone(), Value::Null),
-            Event::WaitEntered { path, due, event } => {
-                if let Some((frame, number)) = self.locate(path) {
-                    self.kept_waits.remove(path);
-                    self.ledger.enter(path);
-                    self.set_state(&frame, FrameState::Waiting(number, WaitState { due: *due, event: event.clone(), review: None }));
-                }
-            }
+            Event::WaitEntered { path, due, event } => self.enter_wait(path, *due, event.as_ref()),
             Event::EventReceived { name, payload } => self.inbox.entry(name.clone()).or_default().push_back(payload.clone()),
-            Event::EventTaken { path, name } => {
-                if let Some(payload) = self.inbox.get_mut(name).and_then(VecDeque::pop_front) {
-                    self.complete(path, payload, Value::Null);
-                }
-            }
+            Event::EventTaken { path, name } => self.take_event(path, name),
             Event::AlreadyCompleted { path } => self.already_completed(path),
             Event::ReviewRequested { path, review } => self.request_review(path, review),
             Event::ReviewReminded { path, .. } => self.change_wait(path, |wait| wait.review.iter_mut().for_each(|review| review.reminded += 1)),
@@ -118,9 +96,7 @@ impl Run {
             Event::Resolved { path, output, .. } | Event::Settled { path, output, .. } => self.settle(path, output.as_ref(), at),
             Event::AttentionNeeded { path, error } => self.ask_for_attention(path, error),
             Event::CompensationPrepared { path, undo } => {
-                if let Some(effect) = self.ledger.effect_mut(path) {
-                    effect.undo = Some(Arc::new(undo.clone()));
-                }
+                self.ledger.effect_mut(path).into_iter().for_each(|effect| effect.undo = Some(Arc::new(undo.clone())))
             }
             Event::CompensationStarted { outcome, error, deadline, .. } => self.start_undoing(*outcome, error, *deadline),
             Event::CompensateEntered { path, targets, effects } => self.enter_compensate(path, targets, effects),
@@ -128,21 +104,38 @@ impl Run {
             Event::EffectIrreversible { path } => self.undone(path, Undone::Irreversible),
             Event::CompensationFailed { path, .. } => self.undone(path, Undone::CompensationFailed),
             Event::CompensationExpired {} => self.undo.iter_mut().for_each(|undo| undo.expired = true),
-            Event::CompensateCompleted { path, outcomes } => {
-                let output = outcomes.iter().map(|(id, undone)| (id.clone(), Value::from(undone.name()))).collect();
-                self.complete(path, Value::Object(output), Value::Null);
-            }
+            Event::CompensateCompleted { path, outcomes } => self.complete(path, undone_value(outcomes), Value::Null),
             Event::Resumed { from, deadline, .. } => self.resume(from.as_ref(), *deadline, at),
             Event::Migrated { version, revision, .. } => self.migrate(*version, *revision),
             Event::CancelRequested { by, reason } => self.stopping = Some(Stopping::Cancel { message: cancel_message(by.as_deref(), reason.as_deref()) }),
             Event::DeadlineExceeded { message } => self.stopping = Some(Stopping::Deadline { message: message.clone() }),
-            Event::Succeeded { outputs } => {
-                self.outputs = Some(outputs.clone());
-                self.end(Status::Succeeded, None);
-            }
+            Event::Succeeded { outputs } => self.succeed(outputs),
             Event::Failed { error } => self.end(Status::Failed, Some(error)),
             Event::Cancelled { error } => self.end(Status::Cancelled, Some(error)),
         }
+    }
+
+    fn continue_past(&mut self, path: &Path, error: &RunError) {
+        self.ledger.remember(path, Memo::Continued(error.clone()));
+        self.complete(path, Value::Null, error.to_value());
+    }
+
+    fn enter_wait(&mut self, path: &Path, due: Option<Millis>, event: Option<&String>) {
+        let Some((frame, number)) = self.locate(path) else { return };
+        self.kept_waits.remove(path);
+        self.ledger.enter(path);
+        self.set_state(&frame, FrameState::Waiting(number, WaitState { due, event: event.cloned(), review: None }));
+    }
+
+    fn take_event(&mut self, path: &Path, name: &str) {
+        if let Some(payload) = self.inbox.get_mut(name).and_then(VecDeque::pop_front) {
+            self.complete(path, payload, Value::Null);
+        }
+    }
+
+    fn succeed(&mut self, outputs: &Value) {
+        self.outputs = Some(outputs.clone());
+        self.end(Status::Succeeded, None);
     }
 
     fn end(&mut self, status: Status, error: Option<&RunError>) {
@@ -166,6 +159,9 @@ impl Run {
                 false if !self.asking.is_empty() => Status::NeedsAttention,
                 false => Status::Waiting,
             };
+            if self.undo.is_none() && self.error.as_ref() != self.asked() {
+                self.error = self.asked().cloned();
+            }
         }
     }
 }
@@ -184,4 +180,13 @@ fn cancel_message(by: Option<&str>, reason: Option<&str>) -> String {
         message.push_str(&format!(": {reason}"));
     }
     message
+}
+
+fn deferred(event: &Event) -> Option<DeferredTask> {
+    let Event::TaskDeferred { path, attempt, workflow, version, revision, args } = event else { return None };
+    Some(DeferredTask { path: path.clone(), attempt: *attempt, workflow: workflow.clone(), version: *version, revision: *revision, args: args.clone() })
+}
+
+fn undone_value(outcomes: &[(String, Undone)]) -> Value {
+    Value::Object(outcomes.iter().map(|(id, undone)| (id.clone(), Value::from(undone.name()))).collect())
 }

@@ -52,6 +52,15 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    /// Its name in records.
+    pub fn name(self) -> &'static str {
+        match self {
+            Outcome::DeadlineExceeded => "deadline_exceeded",
+            Outcome::Cancelled => "cancelled",
+            Outcome::Failed(class) => class.name(),
+        }
+    }
+
     /// The coarse sort.
     pub fn kind(self) -> Kind {
         match self {

@@ -24,7 +24,7 @@ pub struct LedgerLine {
 pub enum Outcome {
     /// It took effect, at this attempt.
     CompletedAt(u32),
-    /// It had taken effect before the run was resumed: that was used.
+    /// It was complete before the run was resumed: that was used.
     AlreadyCompleted,
     /// It was refused: a business decision, so it is a person's turn.
     ManualReview,
@@ -102,7 +102,7 @@ impl Fold {
             },
             Event::Resolved { path, attempt, output: Some(_) } => self.set(path, Outcome::CompletedAt(*attempt)),
             Event::Settled { path, output: Some(_), .. } => self.set(path, Outcome::CompletedAt(self.last_attempt(path))),
-            Event::AlreadyCompleted { path } if self.own.contains_key(path) => self.lines.push((path.clone(), Some(Outcome::AlreadyCompleted))),
+            Event::AlreadyCompleted { path } if self.is_complete(path) => self.lines.push((path.clone(), Some(Outcome::AlreadyCompleted))),
             Event::CompensationPrepared { path, undo: Undo::Script(undo) } if undo.idempotent || !undo.retry.is_empty() => {
                 self.may_repeat.insert(path.clone());
             }
@@ -129,6 +129,12 @@ impl Fold {
         if let Some(line) = self.own.get(path) {
             self.lines[*line].1 = Some(outcome);
         }
+    }
+
+    /// Whether the entry did what it is there for; `on_error: continue` went past one that did not.
+    fn is_complete(&self, path: &Path) -> bool {
+        let own = self.own.get(path).and_then(|line| self.lines[*line].1);
+        matches!(own, Some(Outcome::CompletedAt(_) | Outcome::Undone(_)))
     }
 
     /// What the run's end undid has lines of its own; what a `compensate` entry undid is in that entry's.

@@ -6,6 +6,7 @@ mod apply;
 mod check;
 pub mod decide;
 pub mod expression;
+pub mod facts;
 pub mod failure;
 pub mod ir;
 pub mod journal;

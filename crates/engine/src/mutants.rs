@@ -10,6 +10,10 @@ pub enum Mutant {
     RecoverFromCancel,
     /// Deferred tasks are submitted although the run failed.
     SubmitOnFailure,
+    /// What took effect first is undone first.
+    UndoForwards,
+    /// What is undone is not known to be, and undone again.
+    UndoTwice,
 }
 
 #[cfg(feature = "mutants")]

@@ -100,6 +100,23 @@ impl Path {
         }
     }
 
+    /// The path without what tells repetitions apart, the same for all of them: `each[*].send` of `each[3].send`,
+    /// `pay:resolve` of `pay:resolve[2]`.
+    pub fn pattern(&self) -> String {
+        let mut pattern = String::with_capacity(self.0.len());
+        let mut rest = self.0.as_str();
+        while let Some((before, after)) = rest.split_once('[') {
+            pattern.push_str(before);
+            let (_, after) = after.split_once(']').unwrap_or((after, ""));
+            if !pattern.ends_with(&RESOLVE[..RESOLVE.len() - 1]) {
+                pattern.push_str("[*]");
+            }
+            rest = after;
+        }
+        pattern.push_str(rest);
+        pattern
+    }
+
     /// As text.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -169,6 +186,19 @@ mod tests {
         let mut paths = ["each[10].a", "each[2].a", "each", "b", "each[2]"].map(Path::from);
         paths.sort();
         assert_eq!(paths.map(|path| path.to_string()), ["b", "each", "each[2]", "each[2].a", "each[10].a"]);
+    }
+
+    #[test]
+    fn repetitions_share_a_pattern() {
+        for (path, pattern) in [
+            ("a", "a"),
+            ("each[3].send", "each[*].send"),
+            ("each[12].in[0].b:compensate", "each[*].in[*].b:compensate"),
+            ("each[1].pay:resolve[2]", "each[*].pay:resolve"),
+            ("", ""),
+        ] {
+            assert_eq!(Path::from(path).pattern(), pattern);
+        }
     }
 
     #[test]

@@ -267,6 +267,10 @@ struct Fold {
     undoable: BTreeMap<Path, bool>,
     /// How many effects have completed so far.
     completed: u32,
+    /// The entries about which a person has to say something, and why.
+    asking: BTreeMap<Path, RunError>,
+    /// The order in which entries were reached first.
+    reached: BTreeMap<Path, usize>,
     /// Tasks that the run's end discarded: a resumed run takes them up again.
     discarded_by_end: Vec<usize>,
 }
@@ -281,6 +285,15 @@ impl Fold {
         if apply::begins(event) && record.started_at.is_none() {
             record.started_at = Some(at);
             record.status = Status::Running;
+        }
+        if let Event::ScriptEntered { path, .. }
+        | Event::WaitEntered { path, .. }
+        | Event::ReviewRequested { path, .. }
+        | Event::LoopEntered { path, .. }
+        | Event::CompensateEntered { path, .. } = event
+        {
+            let next = self.reached.len();
+            self.reached.entry(path.clone()).or_insert(next);
         }
         match event {
             Event::AttemptStarted { path, attempt, queued_ms, .. } => {
@@ -398,9 +411,10 @@ impl Fold {
         }
         if status != Status::Succeeded {
             let open = self.record.iter().flat_map(|record| &record.deferred).enumerate().filter(|(_, task)| !task.discarded);
-            self.discarded_by_end = open.map(|(at, _)| at).collect();
+            self.discarded_by_end.extend(open.map(|(at, _)| at));
             self.discard_tasks(|_| true);
         }
+        self.asking.clear();
         self.withdraw_reviews();
         self.conclude_compensation(status);
     }

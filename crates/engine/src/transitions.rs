@@ -3,11 +3,11 @@
 mod recovery;
 
 use std::borrow::Borrow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use crate::failure::{Outcome, RunError};
+use crate::failure::RunError;
 use crate::journal::{Batch, Event, Millis};
 use crate::key;
 use crate::path::{Path, Purpose};
@@ -63,6 +63,10 @@ struct Fold {
     keys: BTreeMap<Path, String>,
     /// How often each entry's effect was undone.
     generations: BTreeMap<Path, u32>,
+    /// Effects whose undoing may be repeated.
+    may_repeat: BTreeSet<Path>,
+    /// Whether the run is undoing its effects, as its last act.
+    ending: bool,
     rows: Vec<Transition>,
 }
 
@@ -136,12 +140,7 @@ impl Fold {
     }
 
     fn failed(&mut self, path: &Path, status: &'static str, error: &RunError, at: Millis) {
-        let class = match error.class {
-            Outcome::Failed(class) => class.name(),
-            Outcome::DeadlineExceeded => "deadline_exceeded",
-            Outcome::Cancelled => "cancelled",
-        };
-        self.to(path, status, at).error_type = Some(class.to_owned());
+        self.to(path, status, at).error_type = Some(error.class.name().to_owned());
     }
 
     fn to(&mut self, path: &Path, status: &'static str, at: Millis) -> &mut Transition {

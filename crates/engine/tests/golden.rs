@@ -162,9 +162,7 @@ fn examples() -> Vec<Event> {
         Event::Failed { error: deadline },
         Event::Cancelled { error: RunError::of_run(Outcome::Cancelled, "cancelled", "the run was cancelled by ana", None) },
     ];
-    events.extend(reviews(&path));
-    events.extend(unsettled(&path));
-    events.extend(undoing(&path));
+    [reviews(&path), unsettled(&path), undoing(&path)].into_iter().for_each(|more| events.extend(more));
     events
 }
 

@@ -241,10 +241,10 @@ async fn async_main_is_awaited() {
 async fn context_shows_the_attempt() {
     let bench = Bench::new();
     let code = script(
-        "from viat import context\nimport viat\ndef main():\n    assert viat.context is context\n    return [context.run_id, context.workflow, context.version, context.step, context.path, context.attempt, context.idempotency_key, context.deadline]\n",
+        "from viat import context\nimport viat\ndef main():\n    assert viat.context is context\n    return [context.run_id, context.workflow, context.version, context.step, context.path, context.attempt, context.idempotency_key, context.deadline, context.traceparent]\n",
     );
     let report = bench.call(&code, "{}").await;
-    assert_eq!(value(&report), &json!(["run-1", "w", 3, "a", "a[0]", 2, "key", null]));
+    assert_eq!(value(&report), &json!(["run-1", "w", 3, "a", "a[0]", 2, "key", null, null]));
 }
 
 #[tokio::test]

@@ -89,6 +89,7 @@ impl Case {
             inputs: self.inputs.clone(),
             timeout_ms: self.story.timeout_ms,
             active_budget_ms: self.story.active_budget_ms,
+            shows_keys: self.story.shows_keys,
             deeds: self.story.deeds.clone(),
             scripts: &self.story,
             evaluator,

@@ -7,6 +7,7 @@ pub mod case;
 pub mod crash;
 pub mod liveness;
 pub mod setup;
+pub mod sound;
 pub mod stories;
 pub mod story;
 pub mod trace;

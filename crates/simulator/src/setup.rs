@@ -30,6 +30,8 @@ pub struct Setup<'a> {
     pub timeout_ms: Option<u64>,
     /// The default execution deadline of active time.
     pub active_budget_ms: Option<u64>,
+    /// Whether the trace tells idempotency keys apart.
+    pub shows_keys: bool,
     /// What people do, by time.
     pub deeds: Vec<(Millis, Deed)>,
     /// What attempts come to.

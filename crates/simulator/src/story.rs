@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! input {"n": 1}
+//! show keys                                     the trace tells idempotency keys apart: `key 1`, `key 2`
 //! fetch fails transport "connection reset"      the first attempt of script `fetch`
 //! fetch returns {"ok": true} after 200          the second one, 200 ms after its start; later ones repeat it
 //! slow hangs                                    until it is stopped or its timeout is over
@@ -36,6 +37,8 @@ pub struct Story {
     pub timeout_ms: Option<u64>,
     /// The default execution deadline of active time, if the case is about it.
     pub active_budget_ms: Option<u64>,
+    /// Whether the trace tells idempotency keys apart.
+    pub shows_keys: bool,
     /// Outcomes of each script's attempts, in order; the last one repeats.
     pub outcomes: BTreeMap<String, Vec<Outcome>>,
     /// What people do, by time.
@@ -51,6 +54,8 @@ pub struct Outcome {
     pub after_ms: Millis,
     /// How long it waits for a worker.
     pub queue_ms: Millis,
+    /// Whether it takes effect although it fails or nobody hears of it.
+    pub takes_effect: bool,
     /// The tasks it defers as soon as it runs: workflow and arguments.
     pub defers: Vec<(String, Value)>,
 }
@@ -64,9 +69,17 @@ pub enum How {
     Echoes,
     /// This failure.
     Fails(Failure),
+    /// What the world knows of the attempt that it asks about; unless it cannot say.
+    Tells {
+        /// Whether it cannot say.
+        unknown: bool,
+    },
     /// No worker could be had.
     NotStarted(Failure),
 }
+
+/// Instead of an entry: one that the deed fits, if there is one.
+pub const ANY: &str = "*";
 
 /// What somebody does to the run.
 #[derive(Clone, Debug)]
@@ -99,8 +112,14 @@ impl Story {
     /// # Errors
     /// The line that makes no sense.
     pub fn parse(text: &str) -> Result<Story, String> {
-        let mut story =
-            Story { inputs: Value::Object(serde_json::Map::new()), timeout_ms: None, active_budget_ms: None, outcomes: BTreeMap::new(), deeds: Vec::new() };
+        let mut story = Story {
+            inputs: Value::Object(serde_json::Map::new()),
+            timeout_ms: None,
+            active_budget_ms: None,
+            shows_keys: false,
+            outcomes: BTreeMap::new(),
+            deeds: Vec::new(),
+        };
         for line in text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
             story.line(line).map_err(|problem| format!("story: {line}: {problem}"))?;
         }
@@ -123,6 +142,7 @@ impl Story {
             "input" => self.inputs = json(rest)?,
             "timeout" => self.timeout_ms = Some(rest.parse().map_err(|_| "not a number of milliseconds")?),
             "active_budget" => self.active_budget_ms = Some(rest.parse().map_err(|_| "not a number of milliseconds")?),
+            "show" if rest == "keys" => self.shows_keys = true,
             "at" => {
                 let (at, deed) = rest.split_once(' ').ok_or("what happens then?")?;
                 self.deeds.push((at.parse().map_err(|_| "not a number of milliseconds")?, deed_of(deed)?));
@@ -204,7 +224,7 @@ fn outcome(text: &str) -> Result<Outcome, String> {
         "finds" => Some(How::NotStarted(failure(rest)?)),
         _ => return Err("a script can: return JSON, echo, hang, die, fail CLASS [CODE [STATUS]] [retry_after=MS] [\"MESSAGE\"] [EXTRA], find CLASS".to_owned()),
     };
-    Ok(Outcome { how, after_ms, queue_ms: 0, defers: Vec::new() })
+    Ok(Outcome { how, after_ms, queue_ms: 0, takes_effect: false, defers: Vec::new() })
 }
 
 fn failure(text: &str) -> Result<Failure, String> {

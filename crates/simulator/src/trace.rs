@@ -18,11 +18,12 @@ const SHOWN: usize = 4;
 pub fn trace(world: &World<'_>) -> String {
     let mut text = String::new();
     let mut notes = world.notes.iter().peekable();
+    let mut keys = Keys { world, seen: Vec::new() };
     for (number, batch) in world.journal.iter().enumerate() {
         for (_, at, note) in std::iter::from_fn(|| notes.next_if(|(after, ..)| *after <= number)) {
             push(&mut text, *at, note);
         }
-        let lines: Vec<String> = batch.events.iter().filter_map(line).collect();
+        let lines: Vec<String> = batch.events.iter().filter_map(|event| Some(format!("{}{}", line(event)?, keys.of(event)))).collect();
         let hidden = if lines.len() > LONGEST_BATCH { SHOWN..lines.len() - SHOWN } else { 0..0 };
         for (number, line) in lines.iter().enumerate().filter(|(number, _)| !hidden.contains(number) || *number == hidden.start) {
             let more = format!("… {} lines …", hidden.len());
@@ -34,6 +35,25 @@ pub fn trace(world: &World<'_>) -> String {
     }
     ending(&mut text, world);
     text
+}
+
+/// Idempotency keys by their order of appearance, if the story asks for them.
+struct Keys<'w> {
+    world: &'w World<'w>,
+    seen: Vec<&'w String>,
+}
+
+impl Keys<'_> {
+    fn of(&mut self, event: &Event) -> String {
+        let Event::AttemptStarted { path, attempt, .. } = event else { return String::new() };
+        let Some(key) = self.world.keys.get(&(path.clone(), *attempt)).filter(|_| self.world.shows_keys()) else { return String::new() };
+        let known = self.seen.iter().position(|seen| *seen == key);
+        let number = known.unwrap_or_else(|| {
+            self.seen.push(key);
+            self.seen.len() - 1
+        });
+        format!(" with key {}", number + 1)
+    }
 }
 
 fn ending(text: &mut String, world: &World<'_>) {

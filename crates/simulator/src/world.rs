@@ -1,19 +1,23 @@
 //! The fake world: it does what is outstanding, on a virtual clock, as a setup says.
 
+mod deeds;
+mod effects;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::Value;
 use viat_engine::failure::Failure;
-use viat_engine::journal::{Batch, Created, Event, Millis, ReviewDecision};
+use viat_engine::journal::{Batch, Created, Event, Millis};
 use viat_engine::path::Path;
 use viat_engine::policies::class::Class;
 use viat_engine::run::DeferredTask;
-use viat_engine::{Input, Rejection, Report, Run, Wanted, decide, outstanding};
+use viat_engine::{Input, Program, Rejection, Report, Run, Wanted, decide, outstanding};
 
 use crate::liveness;
 use crate::setup::{Crash, Setup};
-use crate::story::{Deed, How};
+use crate::story::How;
+use effects::Effects;
 
 /// How long a stopped attempt takes to end.
 const STOP_MS: Millis = 5;
@@ -35,12 +39,18 @@ pub struct World<'a> {
     pub submitted: Vec<DeferredTask>,
     /// How often an engine died.
     pub crashes: usize,
+    /// The idempotency key that each attempt was given.
+    pub keys: BTreeMap<(Path, u32), String>,
+    /// What scripts did to the world, whatever the engine knows of it.
+    pub effects: Effects,
     /// The newest engine's memory of the run.
     pub run: Run,
     in_flight: BTreeMap<String, Flight>,
     /// Attempts that stand in the queue: until when, since when.
     queued: BTreeMap<(Path, u32), (Millis, Millis)>,
     landed: Vec<(Path, String)>,
+    /// What has just ended, and no engine has heard of it yet.
+    landing: Option<Landing>,
     starts: u64,
 }
 
@@ -51,7 +61,16 @@ struct Flight {
     report: Report,
     timeout_at: Option<Millis>,
     stopping: bool,
+    takes_effect: bool,
+    /// It tells what came of an attempt; `Some(true)`: it cannot say.
+    tells: Option<bool>,
     defers: Vec<(String, Value)>,
+}
+
+struct Landing {
+    path: Path,
+    returned: bool,
+    takes_effect: bool,
 }
 
 impl<'a> World<'a> {
@@ -82,10 +101,13 @@ impl<'a> World<'a> {
             notes: Vec::new(),
             submitted: Vec::new(),
             crashes: 0,
+            keys: BTreeMap::new(),
+            effects: Effects::default(),
             run,
             in_flight: BTreeMap::new(),
             queued: BTreeMap::new(),
             landed: Vec::new(),
+            landing: None,
             starts: 0,
         }
     }
@@ -115,6 +137,11 @@ impl<'a> World<'a> {
         Err("the run does not come to an end".to_owned())
     }
 
+    /// Whether the trace tells idempotency keys apart.
+    pub fn shows_keys(&self) -> bool {
+        self.setup.shows_keys
+    }
+
     /// How many attempts are in flight.
     pub fn flying(&self) -> usize {
         self.in_flight.len()
@@ -124,7 +151,12 @@ impl<'a> World<'a> {
     fn die(&mut self, down_ms: Millis) -> Result<Input, String> {
         self.now += down_ms;
         self.crashes += 1;
-        self.in_flight.clear();
+        if let Some(landing) = self.landing.take() {
+            self.effects.unheard(&landing.path, landing.takes_effect);
+        }
+        for flight in std::mem::take(&mut self.in_flight).into_values() {
+            self.effects.unheard(&flight.path, flight.takes_effect);
+        }
         self.queued.clear();
         let loaded = self.loaded()?;
         if loaded != self.run {
@@ -132,6 +164,11 @@ impl<'a> World<'a> {
         }
         self.run = loaded;
         Ok(Input::Adopted { owner: "another engine".to_owned() })
+    }
+
+    /// What runs at first, and what the run can be migrated to.
+    pub fn versions(&self) -> (Arc<Program>, Option<Arc<Program>>) {
+        (Arc::clone(&self.setup.program), self.setup.next.clone())
     }
 
     /// The run that the journal tells of.
@@ -144,12 +181,14 @@ impl<'a> World<'a> {
     }
 
     fn handle(&mut self, input: Input) -> Result<(), String> {
+        if let (Input::Finished { .. }, Some(landing)) = (&input, self.landing.take()) {
+            self.effects.unheard(&landing.path, landing.returned || landing.takes_effect);
+        }
         let named = if let Input::Finished { path, .. } = &input { Some(path.clone()) } else { None };
         // As the driver does it: what is due comes before what a person asks.
         if input.may_be_refused() && !self.run.status.is_terminal() {
             self.handle(Input::Tick)?;
         }
-        let before = self.run.clone();
         let mut events = match decide(&mut self.run, input, self.now, self.setup.evaluator) {
             Ok(events) => events,
             Err(rejection) => {
@@ -160,7 +199,7 @@ impl<'a> World<'a> {
                     Rejection::Refused(why) => why,
                 };
                 self.note(format!("{what} is refused: {why}"));
-                if self.run != before {
+                if self.run != self.loaded()? {
                     return Err("a refused input changed the run".to_owned());
                 }
                 return Ok(());
@@ -182,10 +221,14 @@ impl<'a> World<'a> {
 
     /// Deferred tasks become runs in the very batch that makes this one succeed.
     fn submit(&mut self, events: &mut Vec<Event>) {
+        let decided = events.len();
         for task in self.run.submissions() {
             let run = format!("run-{}", self.submitted.len() + 2);
             events.push(Event::TaskSubmitted { path: task.path.clone(), workflow: task.workflow.clone(), args: task.args.clone(), run });
             self.submitted.push(task.clone());
+        }
+        for event in &events[decided..] {
+            self.run.apply(event, self.now);
         }
     }
 
@@ -217,17 +260,22 @@ impl<'a> World<'a> {
             return self.decided(Input::NotStarted { path, attempt, failure });
         }
         self.starts += 1;
+        self.keys.insert((path.clone(), attempt), wanted.idempotency_key.clone());
         let id = format!("attempt-{}", self.starts);
+        let tells = if let Some(How::Tells { unknown }) = outcome.how { Some(unknown) } else { None };
         let report = match outcome.how {
             Some(How::Returns(value)) => Report::Returned(value),
             Some(How::Echoes) => Report::Returned((*wanted.args).clone()),
             Some(How::Fails(failure) | How::NotStarted(failure)) => Report::Failed(failure),
+            // What it is, is known when it lands.
+            Some(How::Tells { .. }) => Report::Returned(Value::Null),
             None => Report::Stopped,
         };
         let hangs = matches!(report, Report::Stopped);
         let timeout_at = wanted.timeout_ms.and_then(|ms| Millis::try_from(ms).ok()).map(|ms| self.now + ms);
         let ends_at = (!hangs).then_some(self.now + outcome.after_ms);
-        let flight = Flight { path: path.clone(), ends_at, report, timeout_at, stopping: false, defers: outcome.defers };
+        let (takes_effect, defers) = (outcome.takes_effect, outcome.defers);
+        let flight = Flight { path: path.clone(), ends_at, report, timeout_at, stopping: false, takes_effect, tells, defers };
         let queued_ms = u64::try_from(self.now - since).unwrap_or(0);
         let mut events = self.decided(Input::Reserved { path: path.clone(), attempt, id: id.clone(), queued_ms, tree: Value::Null })?;
         for (workflow, args) in &flight.defers {
@@ -249,6 +297,7 @@ impl<'a> World<'a> {
                 flight.report = Report::Stopped;
                 flight.ends_at = Some(self.now + STOP_MS);
                 flight.timeout_at = None;
+                flight.takes_effect = false;
             }
         }
     }
@@ -278,47 +327,15 @@ impl<'a> World<'a> {
         }
     }
 
-    fn deed_at(&mut self, at: Millis) -> Result<Option<Input>, String> {
-        let Some((_, deed)) = self.setup.deeds.pop_if(|(when, _)| *when <= at) else { return Ok(None) };
-        Ok(Some(match deed {
-            Deed::Cancel => Input::Cancel { by: Some("ana".to_owned()), reason: None },
-            Deed::Event(name, payload) => Input::Event { name, payload },
-            Deed::Crash(down_ms) => self.die(down_ms)?,
-            Deed::Decide(path, decision, data) => {
-                let decision = ReviewDecision { decision, by: Some("ana".to_owned()), comment: None, data };
-                Input::Decide { review: self.review(&path), decision }
-            }
-            Deed::Extend(path, ms) => Input::Extend { review: self.review(&path), due: Some(self.now + ms), by: None, reason: None },
-            Deed::Settle(step, output) => Input::Settle { step, output, by: None, reason: None },
-            Deed::Compensate => Input::Compensate { by: None, reason: None },
-            Deed::Resume(from, accepting) => Input::Resume { by: None, reason: None, from, accept_repeat: accepting.then(|| "as the story has it".to_owned()) },
-            Deed::Migrate => {
-                let program = self.setup.next.clone().ok_or("there is no section `version 2`")?;
-                Input::Migrate { version: 2, revision: 2, program, reason: "as the story has it".to_owned(), by: None }
-            }
-            Deed::Late(path) => {
-                let path = Path::from(path.as_str());
-                let id = self.landed.iter().rev().find(|(landed, _)| *landed == path).map(|(_, id)| id.clone());
-                let Some(id) = id else { return Ok(Some(Input::Tick)) };
-                Input::Finished { path, id, report: Report::Returned(Value::String("late".to_owned())) }
-            }
-        }))
-    }
-
-    /// The newest review that the entry at `path` asked for.
-    fn review(&self, path: &str) -> String {
-        let asked = self.journal.iter().rev().flat_map(|batch| batch.events.iter().rev());
-        let id = asked.into_iter().find_map(|event| match event {
-            Event::ReviewRequested { path: at, review } if at.as_str() == path => Some(review.id.clone()),
-            _ => None,
-        });
-        id.unwrap_or_else(|| format!("of {path}"))
-    }
-
     fn lands(&mut self, id: String, flight: Flight) -> Input {
         let timed_out = flight.timeout_at.is_some_and(|timeout| flight.ends_at.is_none_or(|end| timeout < end));
-        let report = if timed_out { Report::Failed(Failure::new(Class::Timeout, "the attempt outran its timeout")) } else { flight.report };
+        let mut report = if timed_out { Report::Failed(Failure::new(Class::Timeout, "the attempt outran its timeout")) } else { flight.report };
         self.landed.push((flight.path.clone(), id.clone()));
+        if let (Report::Returned(answer), Some(unknown)) = (&mut report, flight.tells) {
+            *answer = self.effects.answer(&flight.path, unknown);
+        }
+        let returned = matches!(report, Report::Returned(_));
+        self.landing = Some(Landing { path: flight.path.clone(), returned, takes_effect: flight.takes_effect });
         Input::Finished { path: flight.path, id, report }
     }
 }

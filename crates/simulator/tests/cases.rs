@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use viat_simulator::case::Case;
 use viat_simulator::crash;
+use viat_simulator::sound;
 use viat_simulator::trace::trace;
 
 /// How long no engine is up after a crash: not at all, shortly, for long.
@@ -49,7 +50,7 @@ fn shows(file: &Path, bless: bool) -> Result<(), String> {
     let played = world.play(&[]);
     let got = trace(&world);
     played.map_err(|problem| format!("{problem}\n{got}"))?;
-    crash::sound(&world, &case.program)?;
+    sound::check(&world)?;
     if bless {
         let text = fs::read_to_string(file).map_err(|error| error.to_string())?;
         let head = text.split("=== trace\n").next().unwrap_or(&text);

@@ -10,7 +10,7 @@ const STORIES: u64 = 10_000;
 #[test]
 fn every_seeded_bug_is_found() {
     let languages = Case::languages();
-    for mutant in [Mutant::RetryCeiling, Mutant::RecoverFromCancel, Mutant::SubmitOnFailure] {
+    for mutant in [Mutant::RetryCeiling, Mutant::RecoverFromCancel, Mutant::SubmitOnFailure, Mutant::UndoForwards, Mutant::UndoTwice] {
         seed(Some(mutant));
         let found = (0..STORIES).find_map(|number| tell(number, &languages).err().map(|problem| (number, problem)));
         seed(None);

@@ -4,7 +4,9 @@ use std::sync::mpsc;
 
 use viat_engine::journal::Millis;
 
-use crate::{Asset, AssetInfo, AssetName, At, EncodedBatch, Hash, OwnerId, Receipt, ReviewFilter, ReviewRow, RunFilter, RunId, RunRow, StoreError, Unit};
+use crate::{
+    Asset, AssetInfo, AssetName, At, EncodedBatch, Hash, OpenRuns, OwnerId, Receipt, ReviewFilter, ReviewRow, RunFilter, RunId, RunRow, StoreError, Unit,
+};
 
 /// Called once, when a unit is durable or refused, on the store's own thread ([`Store::commit_here`] may call it on the
 /// caller's): be brief, hand the news on.
@@ -79,6 +81,10 @@ pub trait Store: Send + Sync {
 
     /// The earliest wake-up time of `owner`'s unfinished runs.
     fn next_wake(&self, owner: &OwnerId) -> Result<Option<Millis>, StoreError>;
+
+    /// The unfinished runs, counted by workflow and status and sorted by both; for each of `moments`, how many have had their
+    /// status since then. Reads rows, never journals.
+    fn open_runs(&self, moments: &[Millis]) -> Result<Vec<OpenRuns>, StoreError>;
 
     /// A review's row.
     fn review(&self, id: &str) -> Result<Option<ReviewRow>, StoreError>;

@@ -9,6 +9,8 @@ use crate::{AssetName, Hash, OwnerId, RunId};
 pub struct Summary {
     /// The run's status, in the words of the public interface.
     pub status: String,
+    /// Since when it has that status; `None` if nobody noted it.
+    pub status_since: Option<Millis>,
     /// When the run wants to be looked at next, if nothing else happens.
     pub wake_at: Option<Millis>,
     /// Its error's class.
@@ -36,6 +38,20 @@ pub struct RunRow {
     pub created_at: Millis,
     /// What changes as it goes.
     pub summary: Summary,
+}
+
+/// How many unfinished runs of a workflow have a status, and for how long.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenRuns {
+    /// The workflow's name.
+    pub workflow: String,
+    /// The status.
+    pub status: String,
+    /// So many runs.
+    pub count: u64,
+    /// For each moment that was asked about, how many of them have had the status since then or longer. What nobody noted
+    /// counts from the run's creation.
+    pub since: Vec<u64>,
 }
 
 /// Which runs to list. The default is the newest 100 of all.

@@ -52,6 +52,7 @@ impl Dice {
             error_class: self.maybe("timeout".to_owned()),
             error_code: None,
             ended_at: self.maybe(ended_at).filter(|at| at % 3 == 0),
+            status_since: self.maybe(wake_at / 2),
         }
     }
 
@@ -155,6 +156,7 @@ fn everything(store: &dyn Store) -> String {
     for owner in ["a", "b"].map(OwnerId::from) {
         told.push(format!("due of {owner}: {:?} next {:?}", store.runs_due(&owner, 50, 9), store.next_wake(&owner)));
     }
+    told.push(format!("{:?}", store.open_runs(&[0, 20, 40])));
     for kind in ["script", "workflow"] {
         for name in ["x", "y", "é"].map(|name| AssetName::new(kind, name)) {
             let ats = [At::Latest, At::Version(2), At::Revision(10), At::Revision(25)].map(|at| store.asset(&name, at));

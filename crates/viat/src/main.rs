@@ -4,6 +4,7 @@ mod api;
 mod ask;
 mod cli;
 mod links;
+mod observe;
 mod socket;
 mod start;
 mod wiring;

@@ -1,4 +1,5 @@
-//! How the command line finds the server of its home: a locked file says that there is one, a socket leads to it.
+//! How the command line finds who drives the runs of its home: a locked file says that there is a server, a socket leads to
+//! it; every command that runs something in the foreground has a socket of its own.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
@@ -7,10 +8,30 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 
+use viat_store::OwnerId;
+
 use crate::cli::error::CliError;
 
 const LOCK: &str = "server.lock";
 const SOCKET: &str = "server.sock";
+
+/// Who listens on a socket of a home.
+#[derive(Clone, Debug)]
+pub enum Place {
+    /// Its server.
+    Server,
+    /// A command that has runs in the foreground.
+    Owner(OwnerId),
+}
+
+impl Place {
+    fn file(&self) -> String {
+        match self {
+            Place::Server => SOCKET.to_owned(),
+            Place::Owner(owner) => format!("owners/{owner}.sock"),
+        }
+    }
+}
 
 /// Makes this process the server of the home, for as long as the file is held.
 pub fn lock(home: &Path) -> Result<File, CliError> {
@@ -28,14 +49,14 @@ pub fn lock(home: &Path) -> Result<File, CliError> {
 }
 
 /// The socket's path, short enough for the kernel however deep the home lies; it leads there while the folder is held.
-pub fn path(home: &Path) -> io::Result<(File, PathBuf)> {
+pub fn path(home: &Path, place: &Place) -> io::Result<(File, PathBuf)> {
     let folder = File::open(home)?;
-    let path = PathBuf::from(format!("/proc/self/fd/{}/{SOCKET}", folder.as_raw_fd()));
+    let path = PathBuf::from(format!("/proc/self/fd/{}/{}", folder.as_raw_fd(), place.file()));
     Ok((folder, path))
 }
 
 /// Removes the socket.
-pub fn remove(home: &Path) {
+pub fn remove(home: &Path, place: &Place) {
     // One that is not there needs no removing.
-    let _ = std::fs::remove_file(home.join(SOCKET));
+    let _ = std::fs::remove_file(home.join(place.file()));
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use viat_dialect::Languages;
-use viat_runner::driver::{Driver, Observer, Rehearsal, Setup};
+use viat_runner::driver::{Driver, Observer, Rehearsal, Setup, Witness};
 use viat_runner::logs::Logs;
 use viat_runner::script::environments::{Environments, Tools};
 use viat_runner::script::http::Hosts;
@@ -13,6 +13,8 @@ use viat_store::{SqliteStore, Store};
 
 use crate::cli::build;
 use crate::cli::error::CliError;
+use crate::cli::output::Output;
+use crate::observe::{Ear, Exporter, Metrics, settings};
 
 /// The default execution deadline of active time, in milliseconds.
 const EXECUTION_DEADLINE_MS: u64 = 1_800_000;
@@ -47,6 +49,10 @@ pub struct Mode {
     pub hands_off: bool,
     /// Hears the news of all runs.
     pub observer: Option<Observer>,
+    /// Counts and times what happens.
+    pub metrics: Option<Arc<Metrics>>,
+    /// Sends spans where the environment says so; what goes wrong with that is noted here. A rehearsal sends none.
+    pub spans: Option<Output>,
 }
 
 /// An opened embedded home.
@@ -117,13 +123,13 @@ impl Home {
     }
 
     /// An engine on this home, for runs that somebody waits for.
-    pub fn driver(&self, fast_forward: bool) -> Result<Driver, CliError> {
-        self.engine(Mode { fast_forward, ..Mode::default() })
+    pub fn driver(&self, output: &Output) -> Result<Driver, CliError> {
+        self.engine(Mode { spans: Some(output.clone()), ..Mode::default() })
     }
 
     /// An engine on this home that tells runs something and starts nothing: whoever takes them up goes on with them.
-    pub fn scribe(&self) -> Result<Driver, CliError> {
-        self.engine(Mode { hands_off: true, ..Mode::default() })
+    pub fn scribe(&self, output: &Output) -> Result<Driver, CliError> {
+        self.engine(Mode { hands_off: true, spans: Some(output.clone()), ..Mode::default() })
     }
 
     /// An engine on this home.
@@ -145,8 +151,39 @@ impl Home {
             hands_off: mode.hands_off,
             active_budget_ms: execution_deadline_ms().0,
             observer: mode.observer,
+            witness: witness(mode.metrics, mode.spans),
         };
         Driver::start(setup).map_err(CliError::driver)
+    }
+}
+
+/// Whoever counts, times and sends, if anybody does.
+fn witness(metrics: Option<Arc<Metrics>>, spans: Option<Output>) -> Option<Arc<dyn Witness>> {
+    let exporter = spans.and_then(|output| exporter(metrics.as_ref(), output));
+    if metrics.is_none() && exporter.is_none() {
+        return None;
+    }
+    Some(Arc::new(Ear { metrics, exporter }))
+}
+
+/// Spans that cannot be sent are no reason not to work; it is said.
+fn exporter(metrics: Option<&Arc<Metrics>>, output: Output) -> Option<Exporter> {
+    let warn = move |problem: &str| output.note(&format!("{} {problem}", output.paint("33;1", "warning:")));
+    let settings = match settings::from_environment() {
+        Ok(settings) => settings?,
+        Err(problem) => {
+            warn(&format!("no spans are sent: {problem}"));
+            return None;
+        }
+    };
+    let counts = metrics.map(|metrics| Arc::clone(&metrics.spans)).unwrap_or_default();
+    let failed = warn.clone();
+    match Exporter::start(settings, counts, Box::new(warn)) {
+        Ok(exporter) => Some(exporter),
+        Err(error) => {
+            failed(&format!("no spans are sent: {error}"));
+            None
+        }
     }
 }
 

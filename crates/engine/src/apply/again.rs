@@ -27,6 +27,7 @@ impl Run {
             let again: Vec<Path> = self.ledger.from(&first).into_iter().map(|(path, _)| path.clone()).collect();
             for path in again {
                 self.ledger.forget(&path);
+                self.deferred.retain(|task| task.path != path);
             }
         }
         self.status = Status::Running;

@@ -59,6 +59,7 @@ impl Run {
     }
 
     pub(super) fn attempt_failed(&mut self, path: &Path, attempt: u32, failure: &Failure, decision: &Decision, at: Millis) {
+        self.drop_tasks_before(path, attempt);
         let Some(job) = self.job_at(path) else { return };
         let next = (job.attempt + 1, job.reruns + u32::from(failure.code == interrupt::CODE));
         self.count_attempt(path, attempt);
@@ -89,7 +90,7 @@ impl Run {
     }
 
     /// Of an entry's attempts only the last one's deferred tasks count.
-    pub(super) fn drop_tasks_before(&mut self, path: &Path, attempt: u32) {
+    fn drop_tasks_before(&mut self, path: &Path, attempt: u32) {
         self.deferred.retain(|task| task.path != *path || task.attempt >= attempt);
     }
 

@@ -35,15 +35,18 @@ impl Run {
             }),
             None => self.change_script(path, |script| script.phase = Phase::Exhausted(unsettled.error)),
         }
-        self.error = self.asking.iter().find_map(|frame| match &self.frames.get(frame)?.state {
-            FrameState::Script(_, ScriptState { phase: Phase::Attention(unsettled), .. }) => Some(unsettled.error.clone()),
+    }
+
+    /// Of the entries about which a person has to say something, the first one's error.
+    pub(super) fn asked(&self) -> Option<&RunError> {
+        self.asking.iter().find_map(|frame| match &self.frames.get(frame)?.state {
+            FrameState::Script(_, ScriptState { phase: Phase::Attention(unsettled), .. }) => Some(&unsettled.error),
             _ => None,
-        });
+        })
     }
 
     /// It cannot be found out what came of the attempt.
     pub(super) fn ask_for_attention(&mut self, path: &Path, error: &RunError) {
-        self.error = Some(error.clone());
         self.change_script(path, |script| {
             if let Phase::Resolving(unsettled, _) = &script.phase {
                 script.phase = Phase::Attention(Unsettled { error: error.clone(), ..unsettled.clone() });

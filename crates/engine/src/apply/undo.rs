@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::failure::RunError;
 use crate::journal::{Ending, Millis, Undone};
+use crate::mutants::{self, Mutant};
 use crate::path::Path;
 use crate::policies::retry::Decision;
 use crate::run::{EntryUndo, FrameState, Run, RunUndo, ScriptState, Standing, Status, Undoing};
@@ -14,8 +15,13 @@ impl Run {
         let again = self.status.is_terminal();
         let wanted = |standing| standing == Standing::Completed || (again && standing == Standing::CompensationFailed);
         self.close_all();
-        let queue = self.ledger.undoable(&Path::root(), wanted);
+        let mut queue = self.ledger.undoable(&Path::root(), wanted);
+        if mutants::on(Mutant::UndoForwards) {
+            queue.reverse();
+        }
         self.status = Status::Compensating;
+        // What ended the run ends nothing any more: undoing has retries and a time of its own.
+        self.stopping = None;
         self.undo_jobs = queue.iter().map(|effect| (effect.clone(), None)).collect();
         let undoing = Undoing { queue: queue.into(), job: None };
         self.undo = Some(RunUndo { outcome, error: error.clone(), deadline, expired: false, undoing });
@@ -58,6 +64,7 @@ impl Run {
     /// What came of undoing the effect at `path`.
     pub(super) fn undone(&mut self, path: &Path, outcome: Undone) {
         let standing = match outcome {
+            Undone::Compensated if mutants::on(Mutant::UndoTwice) => Standing::Completed,
             Undone::Compensated => Standing::Compensated,
             Undone::Irreversible => Standing::Irreversible,
             Undone::CompensationFailed => Standing::CompensationFailed,

@@ -10,7 +10,7 @@ use crate::path::Path;
 use crate::policies::class::Class;
 use crate::policies::retry::{self, Decision, Reason};
 use crate::run::{Standing, Status};
-use crate::steps::script::{situation, stopped};
+use crate::steps::script::{expire_zero_budgets, situation, stopped};
 use crate::template::described;
 use crate::turn::Turn;
 
@@ -109,6 +109,7 @@ pub(crate) fn begin(turn: &mut Turn<'_>, path: Path) {
         Some(Undo::Unusable(why)) => Event::CompensationFailed { path, failure: Failure::orchestration(why.clone()) },
         None => Event::CompensationFailed { path, failure: Failure::orchestration("nobody said how to undo it") },
     });
+    expire_zero_budgets(turn);
 }
 
 /// An attempt to undo ended. What it says counts even when it is being stopped: what is undone is undone.

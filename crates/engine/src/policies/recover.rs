@@ -33,8 +33,8 @@ pub enum Recovery {
 /// Applies the recovery policy of the entry that `frame` is at to its final failure.
 pub(crate) fn entry(turn: &mut Turn<'_>, frame: &Path, path: Path, rules: &[RecoverRule], error: RunError) {
     let rule = match error.class {
-        // Its own evaluation comes before its attempts: only what failed inside it is for its rules to see.
-        Outcome::Failed(Class::Orchestration) if error.path.as_ref() == Some(&path) => None,
+        // An attempt's own evaluation is nothing that its rules see, also where a rehearsal lets it fail: only what failed inside.
+        Outcome::Failed(Class::Orchestration) if error.attempt.is_some() && error.path.as_ref() == Some(&path) => None,
         Outcome::Failed(class) => rules.iter().find(|rule| rule.matches.covers(class)),
         // A spent budget and a cancel are nobody's to recover from.
         Outcome::DeadlineExceeded | Outcome::Cancelled => None,

@@ -3,6 +3,7 @@
 use crate::decide::Rejection;
 use crate::journal::Event;
 use crate::path::Path;
+use crate::policies::deadline;
 use crate::run::{Memo, Run, Standing, Status};
 use crate::turn::Turn;
 
@@ -26,6 +27,8 @@ pub(crate) fn request(
     let from = from.map(|from| start(turn.run, from, accept_repeat.is_some())).transpose()?;
     let deadline = turn.run.deadline.map(|deadline| turn.now.saturating_add(deadline.saturating_sub(turn.run.budget_since)));
     turn.emit(Event::Resumed { by, reason, from, accept_repeat, deadline });
+    // A budget of nothing is over at once, as it was the first time.
+    deadline::check(turn);
     Ok(())
 }
 

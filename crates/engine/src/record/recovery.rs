@@ -17,6 +17,7 @@ impl Fold {
             }
             Event::CompensationStarted { error, .. } => {
                 self.withdraw_reviews();
+                self.asking.clear();
                 if let Some(record) = &mut self.record {
                     record.status = Status::Compensating;
                     record.compensation = Compensation::Running;
@@ -32,14 +33,22 @@ impl Fold {
                 }
                 self.completed(path);
             }
-            Event::AttentionNeeded { error, .. } => self.record.iter_mut().for_each(|record| record.error = Some(error.clone())),
+            Event::AttentionNeeded { path, error } => {
+                self.asking.insert(path.clone(), error.clone());
+                self.ask();
+            }
+            Event::ContainerStopped { path, .. } => {
+                self.asking.retain(|asking, _| !asking.is_inside(path));
+                self.ask();
+            }
             Event::Settled { path, output, .. } => {
-                self.record.iter_mut().for_each(|record| record.error = None);
+                self.asking.remove(path);
+                self.ask();
                 if output.is_some() {
                     self.completed(path);
                 }
             }
-            Event::Resumed { deadline, .. } => self.resumed(*deadline),
+            Event::Resumed { deadline, from, .. } => self.resumed(*deadline, from.as_ref()),
             Event::Migrated { version, .. } => self.record.iter_mut().for_each(|record| record.version = *version),
             Event::ReviewRequested { path, review } => self.review_requested(path, review, at),
             Event::ReviewExtended { path, due, .. } => self.review(path).into_iter().for_each(|review| review.due = *due),
@@ -48,7 +57,13 @@ impl Fold {
         }
     }
 
-    fn resumed(&mut self, deadline: Option<Millis>) {
+    /// While the run goes on its error is that of the first entry about which a person has to say something.
+    fn ask(&mut self) {
+        let error = self.asking.values().next().cloned();
+        self.record.iter_mut().for_each(|record| record.error.clone_from(&error));
+    }
+
+    fn resumed(&mut self, deadline: Option<Millis>, from: Option<&Path>) {
         let Some(record) = &mut self.record else { return };
         record.status = Status::Running;
         record.compensation = Compensation::None;
@@ -56,8 +71,13 @@ impl Fold {
         record.outputs = None;
         record.ended_at = None;
         record.deadline = deadline;
+        // What is done again asks again for its tasks.
+        let named = |path: &Path| from.is_some_and(|from| path == from || path.is_inside(from));
+        let first = self.reached.iter().filter(|(path, _)| named(path)).map(|(_, at)| *at).min();
         for task in self.discarded_by_end.drain(..) {
-            record.deferred[task].discarded = false;
+            let task = &mut record.deferred[task];
+            let again = first.is_some_and(|first| self.reached.get(&task.path).is_some_and(|at| *at >= first));
+            task.discarded = again;
         }
     }
 
@@ -68,6 +88,8 @@ impl Fold {
         }
         if status == LedgerStatus::Compensated && self.record.as_ref().is_some_and(|record| record.compensation == Compensation::Running) {
             self.discard_tasks(|task| task.path == *path);
+            let tasks = self.record.as_ref().map_or(&[][..], |record| &record.deferred);
+            self.discarded_by_end.retain(|at| tasks.get(*at).is_some_and(|task| task.path != *path));
         }
     }
 

@@ -8,6 +8,8 @@ use serde_json::Value;
 use crate::failure::RunError;
 use crate::journal::{Undo, UndoScript};
 use crate::path::Path;
+use crate::record::{LedgerRecord, LedgerStatus};
+use crate::run::Run;
 
 /// By the path of the entry.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -174,5 +176,27 @@ impl Ledger {
     /// The entries whose outcome would be used again.
     pub fn remembered(&self) -> impl Iterator<Item = &Path> {
         self.entries.iter().filter(|(_, entry)| entry.memo.is_some()).map(|(path, _)| path)
+    }
+}
+
+impl Run {
+    /// The run's effects, in order of completion. One that is being undone is in place still.
+    pub fn effects(&self) -> Vec<LedgerRecord> {
+        let effects = self.ledger.entries.iter().filter_map(|(path, entry)| entry.effect.as_ref().map(|effect| (path, effect)));
+        let rows = effects.map(|(path, effect)| LedgerRecord { path: path.clone(), status: effect.standing.shown(), order: effect.order });
+        let mut rows: Vec<LedgerRecord> = rows.collect();
+        rows.sort_by_key(|row| row.order);
+        rows
+    }
+}
+
+impl Standing {
+    fn shown(self) -> LedgerStatus {
+        match self {
+            Standing::Completed | Standing::Undoing => LedgerStatus::Completed,
+            Standing::Compensated => LedgerStatus::Compensated,
+            Standing::CompensationFailed => LedgerStatus::CompensationFailed,
+            Standing::Irreversible => LedgerStatus::Irreversible,
+        }
     }
 }

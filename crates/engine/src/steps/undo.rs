@@ -1,5 +1,6 @@
 //! `compensate`: undoes what the named entries did, as part of the flow.
 
+use crate::ir::{Definition, Op, RegionId};
 use crate::journal::{Event, Undone};
 use crate::path::Path;
 use crate::policies::compensate;
@@ -46,18 +47,32 @@ fn outcomes(run: &Run, undo: &EntryUndo) -> Vec<(String, Undone)> {
 }
 
 impl Run {
-    /// The path of the entry `id` as the frame at `frame` sees it: in its own region or in one around it, in the same workflow.
+    /// The path of the entry `id` as the frame at `frame` sees it: in its own region or in one around it, in the same workflow,
+    /// or in a branch of a `parallel` there, whose entries are seen once it is through.
     fn entry_in_scope(&self, frame: &Path, id: &str) -> Option<Path> {
         let mut at = frame.clone();
         loop {
-            if self.node_named(&at, id).is_some() {
-                return Some(at.child(id));
-            }
             let current = self.frames.get(&at)?;
+            let definition = self.program.definition(current.workflow.as_deref());
+            if let Some(found) = entry_within(definition, current.region, &at, id) {
+                return Some(found);
+            }
             if current.role == Role::Callee {
                 return None;
             }
             at = current.parent.clone()?;
         }
     }
+}
+
+fn entry_within(definition: &Definition, region: RegionId, at: &Path, id: &str) -> Option<Path> {
+    let nodes = &definition.regions.get(region)?.nodes;
+    if nodes.iter().any(|node| node.id == id) {
+        return Some(at.child(id));
+    }
+    nodes.iter().find_map(|node| {
+        let Op::Parallel(parallel) = &node.op else { return None };
+        let inner = at.child(&node.id);
+        parallel.branches.iter().find_map(|branch| entry_within(definition, branch.body, &inner.child(&branch.name), id))
+    })
 }

@@ -1,7 +1,7 @@
 //! The changes of state of recovery: undoing, finding out, people's decisions, beginning anew.
 
 use super::{Fold, Millis};
-use crate::journal::{Ending, Event};
+use crate::journal::{Ending, Event, Undo};
 use crate::path::{Path, Purpose};
 
 impl Fold {
@@ -17,8 +17,13 @@ impl Fold {
             }
             Event::AttemptCancelled { path, attempt } => self.helper(path, ("cancelled", "cancelled"), *attempt, at),
             Event::AttemptFailed { path, attempt, failure, decision } => {
-                let again = decision.retry_wait_ms().is_some();
-                self.helper(path, ("resolving", if again { "undoing" } else { "compensation_failed" }), *attempt, at);
+                let undoes = match decision.retry_wait_ms() {
+                    Some(_) => "undoing",
+                    // A `compensate` entry was ended: the effect is in place, and the run's own undoing may have another go at it.
+                    None if decision.is_cut_short() && !self.ending && self.may_repeat.contains(&path.entry()) => "completed",
+                    None => "compensation_failed",
+                };
+                self.helper(path, ("resolving", undoes), *attempt, at);
                 self.error_type(failure.class.name());
             }
             _ => {}
@@ -44,7 +49,15 @@ impl Fold {
                 self.to(path, if output.is_some() { "completed" } else { "not_completed" }, at);
                 self.person(by.as_ref(), reason.as_ref());
             }
+            Event::CompensationPrepared { path, undo } => {
+                if matches!(undo, Undo::Script(undo) if undo.idempotent || !undo.retry.is_empty()) {
+                    self.may_repeat.insert(path.clone());
+                } else {
+                    self.may_repeat.remove(path);
+                }
+            }
             Event::CompensationStarted { outcome, error, by, reason, .. } => {
+                self.ending = true;
                 self.failed(&root, "compensating", error, at);
                 self.person(by.as_ref(), reason.as_ref().or(ending(*outcome).as_ref()));
             }
@@ -56,6 +69,7 @@ impl Fold {
                 self.error_type(failure.class.name());
             }
             Event::Resumed { by, reason, accept_repeat, .. } => {
+                self.ending = false;
                 self.to(&root, "running", at);
                 self.person(by.as_ref(), reason.as_ref().or(accept_repeat.as_ref()));
             }

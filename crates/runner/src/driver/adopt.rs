@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use viat_engine::facts::Watch;
 use viat_engine::journal::Event;
 use viat_engine::{Input, Run, Status, outstanding};
 use viat_store::big::{self, Kept, Unreadable};
@@ -26,6 +27,7 @@ const SWEEP_AT_ONCE: usize = 200;
 /// A run as the store has it.
 pub(crate) struct Found {
     run: Run,
+    watch: Watch,
     open: OpenReviews,
     summary: Summary,
     kept: Kept,
@@ -86,6 +88,7 @@ impl Loop {
             }
             Ok(found) => {
                 let mut hot = Hot::new(id, found.run, news);
+                hot.watch = found.watch;
                 hot.batches = found.batches;
                 hot.open = found.open;
                 hot.summary = found.summary;
@@ -114,6 +117,7 @@ impl Loop {
             return Err(DriverError::NotHere);
         }
         let mut hot = Hot::new(id.clone(), found.run, None);
+        hot.watch = found.watch;
         hot.batches = found.batches;
         hot.open = found.open;
         hot.summary = found.summary;
@@ -197,12 +201,18 @@ impl Loop {
             Ok(Arc::new(program))
         };
         let rest = journal.get(1..).unwrap_or_default();
-        let loaded = big::read(store, rest, |rest| Run::load(Arc::new(program), first.into_iter().chain(rest), &versions)).map_err(broken)?;
+        let mut watch = Watch::default();
+        let loaded = big::read(store, rest, |rest| {
+            // Whoever made these events durable has told of them.
+            let batches = first.into_iter().chain(rest).inspect(|batch| drop(watch.note(batch)));
+            Run::load(Arc::new(program), batches, &versions)
+        });
+        let loaded = loaded.map_err(broken)?;
         let mut kept = Kept::default();
         journal.iter().try_for_each(|batch| kept.note(batch)).map_err(broken)?;
         let mut run = loaded.map_err(unreadable)?;
         run.kept_bytes = kept.bytes();
-        Ok(Found { run, kept, open: open_reviews(store, id)?, summary: row.summary, batches: journal.len() as u64, owner: row.owner })
+        Ok(Found { run, watch, kept, open: open_reviews(store, id)?, summary: row.summary, batches: journal.len() as u64, owner: row.owner })
     }
 }
 

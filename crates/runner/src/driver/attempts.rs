@@ -8,7 +8,7 @@ use viat_engine::failure::Failure;
 use viat_engine::journal::{Event, Millis};
 use viat_engine::path::Path;
 use viat_engine::policies::class::Class;
-use viat_engine::{Input, Report, Wanted, decide, outstanding};
+use viat_engine::{Input, Report, Wanted, decide, key, outstanding};
 use viat_store::{At, RunId};
 
 use super::hot::{Flight, Hot, Pending, Start};
@@ -67,7 +67,7 @@ impl Loop {
     }
 
     fn begin(&mut self, hot: &mut Hot, wanted: Wanted, reservation: Reservation, now: Millis) -> Vec<Event> {
-        let (input, start) = starting(hot, &wanted, reservation);
+        let (input, start) = self.starting(hot, &wanted, reservation);
         match decide(&mut hot.run, input, now, self.languages.as_ref()) {
             Ok(events) => {
                 hot.starts.push(start);
@@ -95,7 +95,7 @@ impl Loop {
             Err(fault) => Some((Input::NotStarted { path, attempt, failure: failure_of(fault) }, None)),
             Ok(reservation) => {
                 let wanted = outstanding(&hot.run).attempts.into_iter().find(|wanted| wanted.path == path && wanted.attempt == attempt)?;
-                let (input, start) = starting(hot, &wanted, reservation);
+                let (input, start) = self.starting(hot, &wanted, reservation);
                 Some((input, Some(start)))
             }
         }
@@ -150,7 +150,10 @@ impl Loop {
         {
             self.tell(hot, news);
         }
+        let crashes = self.rehearsal.injected(&path, attempt) == Some(Injected::Crash);
         let report = match report.outcome {
+            // It was quicker than its end: that comes between what it did and its telling.
+            Outcome::Returned(_) if crashes => Report::Failed(failure_of(Fault::new(FaultKind::ScriptBroken, "injected: the worker died"))),
             Outcome::Returned(value) => Report::Returned(value),
             Outcome::Failed(fault) => Report::Failed(failure_of(fault)),
             Outcome::Stopped => Report::Stopped,
@@ -189,6 +192,32 @@ impl Loop {
         }
     }
 
+    fn starting(&self, hot: &Hot, wanted: &Wanted, reservation: Reservation) -> (Input, Start) {
+        let traced = self.witness.as_ref().is_some_and(|witness| witness.traces());
+        let created = &hot.run.created;
+        let id = viat_store::fresh_id();
+        let tree = serde_json::to_value(reservation.tree()).unwrap_or_default();
+        let queued_ms = u64::try_from(reservation.queued().as_millis()).unwrap_or(u64::MAX);
+        let call = Call {
+            attempt_id: id.clone(),
+            args: Arc::from(wanted.args.to_string()),
+            context: Context {
+                run_id: created.run.clone(),
+                workflow: created.workflow.clone(),
+                version: Some(hot.run.version),
+                step: wanted.path.entry().last().to_owned(),
+                path: wanted.path.to_string(),
+                attempt: wanted.attempt,
+                idempotency_key: wanted.idempotency_key.clone(),
+                deadline: hot.run.deadline.map(viat_engine::record::rfc3339),
+                traceparent: traced.then(|| key::traceparent(&created.run, &wanted.path, wanted.attempt)),
+            },
+            timeout: wanted.timeout_ms.map(Duration::from_millis),
+        };
+        let input = Input::Reserved { path: wanted.path.clone(), attempt: wanted.attempt, id: id.clone(), queued_ms, tree };
+        (input, Start { path: wanted.path.clone(), id, reservation, call })
+    }
+
     fn script(&self, hot: &mut Hot, name: &str) -> Result<Arc<ScriptCode>, Fault> {
         if let Some(known) = hot.scripts.get(name) {
             return known.clone();
@@ -201,30 +230,6 @@ impl Loop {
         hot.scripts.insert(name.to_owned(), found.clone());
         found
     }
-}
-
-fn starting(hot: &Hot, wanted: &Wanted, reservation: Reservation) -> (Input, Start) {
-    let created = &hot.run.created;
-    let id = viat_store::fresh_id();
-    let tree = serde_json::to_value(reservation.tree()).unwrap_or_default();
-    let queued_ms = u64::try_from(reservation.queued().as_millis()).unwrap_or(u64::MAX);
-    let call = Call {
-        attempt_id: id.clone(),
-        args: Arc::from(wanted.args.to_string()),
-        context: Context {
-            run_id: created.run.clone(),
-            workflow: created.workflow.clone(),
-            version: Some(hot.run.version),
-            step: wanted.path.entry().last().to_owned(),
-            path: wanted.path.to_string(),
-            attempt: wanted.attempt,
-            idempotency_key: wanted.idempotency_key.clone(),
-            deadline: hot.run.deadline.map(viat_engine::record::rfc3339),
-        },
-        timeout: wanted.timeout_ms.map(Duration::from_millis),
-    };
-    let input = Input::Reserved { path: wanted.path.clone(), attempt: wanted.attempt, id: id.clone(), queued_ms, tree };
-    (input, Start { path: wanted.path.clone(), id, reservation, call })
 }
 
 /// A fault of the pools in the engine's words.

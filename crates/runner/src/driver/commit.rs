@@ -93,8 +93,11 @@ impl Loop {
     }
 
     fn submit(&mut self, hot: &mut Hot, batch: Arc<Batch>, unit: Unit, since: Instant) {
-        let (sender, run) = (self.sender.clone(), hot.id.clone());
-        let done = Box::new(move |result| {
+        let (sender, run, witness) = (self.sender.clone(), hot.id.clone(), self.witness.clone());
+        let done = Box::new(move |result: Result<Receipt, StoreError>| {
+            if let (Ok(_), Some(witness)) = (&result, witness) {
+                witness.durable(since.elapsed());
+            }
             // A driver that is gone has no use for the news; the store has the facts.
             let _ = sender.send(Message::Committed { run, result });
         });
@@ -147,6 +150,10 @@ impl Loop {
     /// What was appended is durable: it may be shown and acted upon.
     fn durable(&mut self, hot: &mut Hot, batch: Arc<Batch>) {
         answer_all(hot);
+        if let Some(witness) = &self.witness {
+            let facts = hot.watch.note(&batch);
+            witness.facts(&hot.run, &facts);
+        }
         self.start_tasks(&batch);
         self.decide_reviews(hot, &batch.events);
         self.tell(hot, News::Events(batch));
@@ -223,8 +230,10 @@ fn answer_all(hot: &mut Hot) {
 
 pub(super) fn summary_of(run: &Run, before: &Summary, now: Millis) -> Summary {
     let waiting = matches!(run.status, viat_engine::Status::Waiting | viat_engine::Status::NeedsAttention);
+    let status = run.status.name();
     Summary {
-        status: run.status.name().to_owned(),
+        status: status.to_owned(),
+        status_since: if before.status == status { before.status_since } else { Some(now) },
         wake_at: if waiting { outstanding(run).next_after(now) } else { None },
         error_class: run.error.as_ref().and_then(|error| serde_json::to_value(error.class).ok()).and_then(|class| class.as_str().map(str::to_owned)),
         error_code: run.error.as_ref().map(|error| error.code.clone()),

@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 use tokio::sync::mpsc;
+use viat_engine::facts::Fact;
 use viat_engine::journal::{Batch, Millis};
 use viat_engine::path::Path;
 use viat_engine::template::{MAX_DEPTH, is_too_deep};
-use viat_engine::{Input, Program, Rejection};
+use viat_engine::{Input, Program, Rejection, Run};
 use viat_store::{OwnerId, Receipt, RunId, StoreError};
 
 use super::adopt::Found;
@@ -68,6 +69,18 @@ pub const RUN_KEYS: &str = "run-start";
 
 /// Hears the news of every run of this engine, on the driver's thread.
 pub type Observer = Arc<dyn Fn(&RunId, &News) + Send + Sync>;
+
+/// Hears what is counted and timed, once it is durable.
+pub trait Witness: Send + Sync {
+    /// The facts of a batch that this engine appended to a run, which may be ahead of them. On the driver's thread: be brief.
+    fn facts(&self, run: &Run, facts: &[Fact]);
+
+    /// Whether attempts become spans, so that what scripts call may join their traces.
+    fn traces(&self) -> bool;
+
+    /// An append became durable so long after it was handed to the store. On any thread: be brief.
+    fn durable(&self, took: Duration);
+}
 
 /// What a watcher of a run hears.
 #[derive(Clone, Debug)]
@@ -191,20 +204,20 @@ impl Driver {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| DriverError::Io(error.to_string()))?;
         let to_itself = sender.clone();
         let pools = Pools::new(setup.scripts.clone());
-        let for_loop = pools.clone();
-        let body = move || runtime.block_on(async move { Loop::new(setup, for_loop, to_itself).run(receiver).await });
+        let own = pools.clone();
+        let body = move || runtime.block_on(async move { Loop::new(setup, own, to_itself).run(receiver).await });
         let thread = std::thread::Builder::new().name("driver".to_owned()).spawn(body).map_err(|error| DriverError::Io(error.to_string()))?;
         Ok(Driver { sender, thread: Mutex::new(Some(thread)), owner, pools })
-    }
-
-    /// What the pools of this engine's scripts are doing.
-    pub fn pools(&self) -> Vec<PoolStatus> {
-        self.pools.status()
     }
 
     /// This engine's identity: the owner of its runs.
     pub fn owner(&self) -> &OwnerId {
         &self.owner
+    }
+
+    /// What each script's workers are doing.
+    pub fn pools(&self) -> Vec<PoolStatus> {
+        self.pools.status()
     }
 
     /// Creates a run; when this returns it is durable and under way. Its news go to `news`.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use tokio::sync::oneshot;
+use viat_engine::facts::Watch;
 use viat_engine::journal::{Batch, Millis};
 use viat_engine::path::Path;
 use viat_engine::{Input, Run, outstanding};
@@ -20,6 +21,8 @@ use crate::script::{Answer, Call, Fault, Reservation, ScriptCode, Stop};
 pub(super) struct Hot {
     pub id: RunId,
     pub run: Run,
+    /// What is counted and timed of it; it knows what is durable.
+    pub watch: Watch,
     /// How many batches the store has.
     pub batches: u64,
     /// The append that is under way; until it is durable the run is ahead of the store.
@@ -94,6 +97,7 @@ impl Hot {
         Hot {
             id,
             run,
+            watch: Watch::default(),
             batches: 0,
             commit: None,
             backlog: VecDeque::new(),

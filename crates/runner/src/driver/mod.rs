@@ -34,7 +34,7 @@ use crate::clock::Clock;
 use crate::logs::Logs;
 use crate::script::{Pools, RunnerConfig};
 
-pub use handle::{Driver, DriverError, NewRun, News, NewsSender, Observer, RUN_KEYS, RunKey};
+pub use handle::{Driver, DriverError, NewRun, News, NewsSender, Observer, RUN_KEYS, RunKey, Witness};
 pub(crate) use handle::{Message, Reply};
 use hot::{Hot, Pending};
 
@@ -69,6 +69,8 @@ pub struct Setup {
     pub active_budget_ms: u64,
     /// Hears everything.
     pub observer: Option<Observer>,
+    /// Hears what is counted and timed.
+    pub witness: Option<Arc<dyn Witness>>,
 }
 
 /// The driver's state. It lives on one thread.
@@ -85,6 +87,7 @@ pub(crate) struct Loop {
     hands_off: bool,
     active_budget_ms: u64,
     observer: Option<Observer>,
+    witness: Option<Arc<dyn Witness>>,
     sender: mpsc::UnboundedSender<Message>,
     runs: BTreeMap<RunId, Hot>,
     timers: BTreeSet<(Millis, RunId)>,
@@ -111,6 +114,7 @@ impl Loop {
             hands_off: setup.hands_off,
             active_budget_ms: setup.active_budget_ms,
             observer: setup.observer,
+            witness: setup.witness,
             parked_wake: None,
             adopting: BTreeMap::new(),
             draining: None,

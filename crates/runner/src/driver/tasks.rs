@@ -103,7 +103,7 @@ pub fn creation(id: &RunId, created: Created, now: Millis, kept: &mut Kept) -> R
         revision: created.revision,
         owner: None,
         created_at: now,
-        summary: Summary { status: Status::Queued.name().to_owned(), ..Summary::default() },
+        summary: Summary { status: Status::Queued.name().to_owned(), status_since: Some(now), ..Summary::default() },
     };
     let (first, mut ops) = big::encode(&Batch { at: now, events: vec![Event::Created(created)] }, kept)?;
     ops.push(Op::CreateRun { row, first });

@@ -28,6 +28,8 @@ pub struct Context {
     pub idempotency_key: String,
     /// When the run's budget is spent, RFC 3339; `None` if it has none.
     pub deadline: Option<String>,
+    /// The attempt's W3C trace context; `None` if no spans are sent.
+    pub traceparent: Option<String>,
 }
 
 /// One attempt to be made.

@@ -103,6 +103,7 @@ pub fn call(args: &str, timeout: Option<Duration>) -> Call {
         attempt: 2,
         idempotency_key: "key".into(),
         deadline: None,
+        traceparent: None,
     };
     static ATTEMPTS: AtomicUsize = AtomicUsize::new(1);
     let attempt_id = format!("attempt-{}", ATTEMPTS.fetch_add(1, Ordering::Relaxed));

@@ -1,5 +1,7 @@
 //! Random valid workflows as documents, all kinds and policies, any nesting; they go through the native dialect.
 
+mod recovery;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -12,6 +14,13 @@ use super::dice::Dice;
 const DEEPEST: usize = 4;
 /// Names of the events that waits wait for and people send.
 pub const EVENTS: [&str; 2] = ["paid", "seen"];
+
+/// The script of entries that have a `resolve`: its attempts may take effect although they fail.
+pub const RESOLVABLE: &str = "resolvable";
+/// The script that finds out what came of an attempt.
+pub const FIND: &str = "find";
+/// The script that undoes an effect.
+pub const UNDO: &str = "undo";
 
 /// What every workflow of a story is given.
 pub fn inputs(flag: bool) -> Map<String, Value> {
@@ -31,6 +40,8 @@ struct Author<'d> {
     dice: &'d mut Dice,
     next_id: usize,
     callable: Vec<String>,
+    /// What a `compensate` entry may name here.
+    undoable: Vec<String>,
 }
 
 /// The documents of a story: the one that runs and up to two that it may call, by name.
@@ -77,7 +88,8 @@ impl Documents {
     }
 
     fn compiled(&self, name: &str, document: &Value) -> Result<Definition, String> {
-        let scripts = (1..=self.ids).map(|id| format!("e{id}")).collect();
+        let own = (1..=self.ids).map(|id| format!("e{id}"));
+        let scripts = own.chain([RESOLVABLE, FIND, UNDO].map(str::to_owned)).collect();
         let workflows = self.called.iter().map(|(name, _)| name.clone()).collect();
         // JSON is YAML.
         let compiled = compile(name, document.to_string().as_bytes(), &Names { scripts, workflows });
@@ -86,20 +98,42 @@ impl Documents {
 
     fn write(&mut self, dice: &mut Dice, timeout_ms: Option<u64>) -> Value {
         let callable = self.called.iter().map(|(name, _)| name.clone()).collect();
-        let mut author = Author { dice, next_id: self.ids, callable };
+        let mut author = Author { dice, next_id: self.ids, callable, undoable: Vec::new() };
         let steps = author.entries(Place { depth: 0, in_catch: false, may_return: true });
         self.ids = author.next_id;
         let seen = steps.iter().filter(|entry| entry.get("parallel").is_none()).filter_map(|entry| entry["id"].as_str());
         let outputs: Map<String, Value> = seen.map(|id| (id.to_owned(), json!(format!("${id}.output")))).collect();
-        json!({ "inputs": { "flag": "boolean", "bag": "object", "list": "array" }, "timeout": timeout_ms, "steps": steps, "outputs": outputs })
+        let mut document =
+            json!({ "inputs": { "flag": "boolean", "bag": "object", "list": "array" }, "timeout": timeout_ms, "steps": steps, "outputs": outputs });
+        if dice.chance(25) {
+            document["compensation"] = json!("manual");
+        }
+        if dice.chance(25) {
+            document["compensation_timeout"] = json!(dice.between(1, 1_000));
+        }
+        document
     }
 }
 
 impl Author<'_> {
     fn entries(&mut self, place: Place) -> Vec<Value> {
+        let outside = self.undoable.len();
+        let entries = self.visible_entries(place);
+        self.undoable.truncate(outside);
+        entries
+    }
+
+    /// What can be undone of them stays visible.
+    fn visible_entries(&mut self, place: Place) -> Vec<Value> {
         let most = if place.depth == 0 { 4 } else { 3 };
         let count = self.dice.count(1, most);
-        (0..count).map(|_| self.entry(place)).collect()
+        let mut entries = Vec::with_capacity(count);
+        for _ in 0..count {
+            let entry = self.entry(place);
+            self.note_effects(&entry);
+            entries.push(entry);
+        }
+        entries
     }
 
     fn entry(&mut self, place: Place) -> Value {
@@ -115,6 +149,8 @@ impl Author<'_> {
             54..=60 => json!({ "wait": self.wait() }),
             61 => json!({ "fail": { "status": 409, "code": "no", "message": "the workflow says no" } }),
             62 if place.may_return => json!({ "return": { "early": id } }),
+            63..=65 => json!({ "review": self.review() }),
+            66..=69 if !self.undoable.is_empty() => json!({ "compensate": self.targets() }),
             _ => self.script(&id, place),
         };
         entry["id"] = json!(id);
@@ -133,15 +169,9 @@ impl Author<'_> {
     fn script(&mut self, id: &str, place: Place) -> Value {
         let mut entry = json!({ "script": id, "args": { "v": self.value() }, "idempotent": self.dice.chance(30) });
         if self.dice.chance(50) {
-            let initial_ms = self.dice.between(10, 200);
-            entry["retry"] = json!({
-                "times": self.dice.between(1, 3),
-                "initial_ms": initial_ms,
-                "factor": self.dice.pick(&[1.0, 1.5, 2.0, 10.0]),
-                "max_ms": initial_ms + self.dice.between(0, 500),
-                "jitter": self.dice.chance(60),
-            });
+            entry["retry"] = self.retry();
         }
+        self.effect(id, &mut entry);
         match self.dice.between(1, 10) {
             1..=3 => entry["on_error"] = json!("continue"),
             4..=5 if !place.in_catch && place.depth < DEEPEST => {
@@ -173,7 +203,13 @@ impl Author<'_> {
     fn parallel(&mut self, place: Place) -> Value {
         let place = Place { depth: place.depth + 1, may_return: false, ..place };
         let count = self.dice.count(1, 4);
-        let branches: Map<String, Value> = (0..count).map(|number| (format!("b{number}"), json!(self.entries(place)))).collect();
+        let (outside, mut inside) = (self.undoable.len(), Vec::new());
+        let mut branches = Map::new();
+        for number in 0..count {
+            branches.insert(format!("b{number}"), json!(self.visible_entries(place)));
+            inside.extend(self.undoable.drain(outside..));
+        }
+        self.undoable.extend(inside);
         let mut parallel = json!({ "branches": branches, "on_failure": self.dice.pick(&["cancel", "wait"]) });
         if self.dice.chance(40) {
             parallel["concurrency"] = json!(self.dice.between(1, 3));

@@ -4,13 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::Value;
-use viat_engine::journal::{Event, Millis};
-use viat_engine::path::Path;
-use viat_engine::run::DeferredTask;
+use viat_engine::journal::{Ending, Event, Millis};
+use viat_engine::path::{Path, Purpose};
 use viat_engine::{Op, Program, Run, Status};
 
-use super::attempts;
-use crate::crash::{node, sound};
+use super::{attempts, recovery, tasks};
+use crate::sound::{self, is_inside, node};
 use crate::world::World;
 
 /// How long a stopped attempt takes to end, with some to spare for the decision that ends it.
@@ -21,19 +20,20 @@ const STOP_MS: Millis = 5;
 /// # Errors
 /// The first thing that does not hold.
 pub fn check(world: &World<'_>, program: &Arc<Program>) -> Result<(), String> {
-    sound(world, program)?;
+    sound::check(world)?;
     let events: Vec<(Millis, &Event)> = world.journal.iter().flat_map(|batch| batch.events.iter().map(|event| (batch.at, event))).collect();
     attempts::check(world, &events, program)?;
     stopping_is_sticky(world, &events)?;
     one_end(world, &events)?;
     containers_keep_their_bounds(&events, program)?;
     stopped_containers_start_nothing(&events)?;
-    tasks_follow_the_success(world, &events)?;
+    tasks::check(world, &events)?;
+    recovery::check(world, &events)?;
     loops_keep_their_order(&events)?;
     the_active_clock_is_right(world, program)
 }
 
-/// The default deadline counts the time in which the run is running, and none in which no engine is up.
+/// The default deadline counts the time in which the run is running, and none in which no engine is up; anew when it is resumed.
 fn the_active_clock_is_right(world: &World<'_>, program: &Arc<Program>) -> Result<(), String> {
     let created = &world.run.created;
     let (Some(budget), None) = (created.active_budget_ms, created.deadline) else { return Ok(()) };
@@ -46,6 +46,9 @@ fn the_active_clock_is_right(world: &World<'_>, program: &Arc<Program>) -> Resul
         }
         last = batch.at;
         batch.events.iter().for_each(|event| run.apply(event, batch.at));
+        if batch.events.iter().any(|event| matches!(event, Event::Resumed { .. })) {
+            used = 0;
+        }
         let left = run.remaining_ms(batch.at);
         if !run.status.is_terminal() && left != Some(budget.saturating_sub(used)) {
             return Err(format!("at {}: {left:?} ms of {budget} are left, {used} were used", batch.at));
@@ -54,42 +57,77 @@ fn the_active_clock_is_right(world: &World<'_>, program: &Arc<Program>) -> Resul
     Ok(())
 }
 
-/// After a cancel or a deadline nothing begins and no policy acts; the run ends as soon as what was in flight is dead.
+/// How far a run is in ending.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Course {
+    Running,
+    /// It is being stopped, since then: by a cancel, or by a deadline.
+    Stopping(Millis, Ending),
+    /// It undoes its effects, to end like this.
+    Undoing(Ending),
+    Ended,
+}
+
+/// After a cancel or a deadline nothing begins and no policy acts; the run ends, or undoes its effects, as soon as what was in
+/// flight is dead. While it undoes them, nothing else happens.
 fn stopping_is_sticky(world: &World<'_>, events: &[(Millis, &Event)]) -> Result<(), String> {
-    let mut since = None;
+    let mut course = Course::Running;
     for (at, event) in events {
-        match event {
-            Event::CancelRequested { .. } | Event::DeadlineExceeded { .. } if since.is_some() => return Err("the run is stopped twice".to_owned()),
-            Event::CancelRequested { .. } | Event::DeadlineExceeded { .. } => since = Some(*at),
-            Event::AttemptCancelled { .. } | Event::EventReceived { .. } | Event::Adopted { .. } | Event::TaskDeferred { .. } => {}
-            Event::Cancelled { .. } => {
-                let since = since.ok_or("cancelled without a request")?;
-                if world.crashes == 0 && at - since > STOP_MS {
-                    return Err(format!("it took {} ms to stop", at - since));
-                }
-            }
-            Event::Failed { error } if error.code == "deadline_exceeded" => {}
-            _ if since.is_some() => return Err(format!("{event:?} after the run was stopped")),
-            _ => {}
-        }
+        course = followed(world, course, *at, event)?;
     }
     Ok(())
 }
 
-/// One terminal event, the last one; nothing is in flight behind it; no success after the deadline.
+fn followed(world: &World<'_>, course: Course, at: Millis, event: &Event) -> Result<Course, String> {
+    let undoes = |path: &Path| path.purpose() == Purpose::Compensate;
+    let in_time = |since: Millis| if world.crashes == 0 && at - since > STOP_MS { Err(format!("it took {} ms to stop", at - since)) } else { Ok(()) };
+    Ok(match (course, event) {
+        (_, Event::Adopted { .. } | Event::EventReceived { .. } | Event::TaskSubmitted { .. }) => course,
+        (Course::Running, Event::CancelRequested { .. }) => Course::Stopping(at, Ending::Cancelled),
+        (Course::Running, Event::DeadlineExceeded { .. }) => Course::Stopping(at, Ending::Failed),
+        (Course::Running | Course::Ended, Event::CompensationStarted { outcome, .. }) => Course::Undoing(*outcome),
+        (Course::Stopping(since, ending), Event::CompensationStarted { outcome, .. }) if ending == *outcome => {
+            in_time(since)?;
+            Course::Undoing(ending)
+        }
+        (Course::Running, Event::Succeeded { .. } | Event::Failed { .. }) => Course::Ended,
+        (Course::Running, Event::Cancelled { .. }) => return Err("cancelled without a request".to_owned()),
+        (Course::Running, _) => Course::Running,
+        (Course::Stopping(since, Ending::Cancelled), Event::Cancelled { .. }) => {
+            in_time(since)?;
+            Course::Ended
+        }
+        (Course::Stopping(_, Ending::Failed), Event::Failed { error }) if error.code == "deadline_exceeded" => Course::Ended,
+        (Course::Stopping(..), Event::AttemptCancelled { .. } | Event::TaskDeferred { .. }) => course,
+        (Course::Undoing(Ending::Failed), Event::Failed { .. }) | (Course::Undoing(Ending::Cancelled), Event::Cancelled { .. }) => Course::Ended,
+        (Course::Stopping(..) | Course::Undoing(_), Event::AttemptSucceeded { path, .. } | Event::AttemptFailed { path, .. }) if undoes(path) => course,
+        (Course::Undoing(_), Event::AttemptStarted { path, .. }) if undoes(path) => course,
+        (
+            Course::Undoing(_),
+            Event::CompensationEntered { .. } | Event::EffectIrreversible { .. } | Event::CompensationFailed { .. } | Event::CompensationExpired {},
+        ) => course,
+        (Course::Ended, Event::Resumed { .. }) => Course::Running,
+        _ => return Err(format!("{event:?}, and the run is {course:?}")),
+    })
+}
+
+/// Nothing is in flight behind the end, and no run succeeds after its deadline. That nothing follows it is checked elsewhere.
 fn one_end(world: &World<'_>, events: &[(Millis, &Event)]) -> Result<(), String> {
     let ends = |event: &Event| matches!(event, Event::Succeeded { .. } | Event::Failed { .. } | Event::Cancelled { .. });
-    let count = events.iter().filter(|(_, event)| ends(event)).count();
     let last = events.iter().rfind(|(_, event)| !matches!(event, Event::TaskSubmitted { .. })).ok_or("an empty journal")?;
-    if count != usize::from(world.run.status.is_terminal()) || (count == 1 && !ends(last.1)) {
-        return Err(format!("{count} ends, the last event is {:?}", last.1));
+    if ends(last.1) != world.run.status.is_terminal() {
+        return Err(format!("the run is {}, the last event is {:?}", world.run.status.name(), last.1));
     }
-    if count == 1 && world.flying() > 0 {
+    if ends(last.1) && world.flying() > 0 {
         return Err("the run has ended and something still runs".to_owned());
     }
-    let late = world.run.created.deadline.is_some_and(|deadline| last.0 >= deadline);
-    if late && matches!(last.1, Event::Succeeded { .. }) {
-        return Err("the run succeeded after its deadline".to_owned());
+    let mut deadline = world.run.created.deadline;
+    for (at, event) in events {
+        match event {
+            Event::Resumed { deadline: anew, .. } => deadline = *anew,
+            Event::Succeeded { .. } if deadline.is_some_and(|deadline| *at >= deadline) => return Err("the run succeeded after its deadline".to_owned()),
+            _ => {}
+        }
     }
     Ok(())
 }
@@ -100,6 +138,11 @@ fn containers_keep_their_bounds(events: &[(Millis, &Event)], program: &Program) 
     let mut failed: BTreeMap<&Path, usize> = BTreeMap::new();
     for (number, (_, event)) in events.iter().enumerate() {
         let (path, delta) = match event {
+            Event::Resumed { .. } => {
+                live.clear();
+                failed.clear();
+                continue;
+            }
             Event::BranchStarted { path, .. } | Event::IterationStarted { path, .. } => (path, 1),
             Event::BranchCompleted { path, .. } | Event::BranchFailed { path, .. } => (path, 0),
             Event::IterationCompleted { path, .. } | Event::IterationFailed { path, .. } => (path, 0),
@@ -131,14 +174,34 @@ fn containers_keep_their_bounds(events: &[(Millis, &Event)], program: &Program) 
 fn stopped_containers_start_nothing(events: &[(Millis, &Event)]) -> Result<(), String> {
     let mut stopped: BTreeSet<&str> = BTreeSet::new();
     let mut flying: BTreeSet<&str> = BTreeSet::new();
+    // What undoes an effect lies where the `compensate` entry does.
+    let mut homes: BTreeMap<&Path, &Path> = BTreeMap::new();
     for (_, event) in events {
-        let inside = |path: &Path| stopped.iter().any(|stop| attempts::is_inside(path.as_str(), stop));
+        let inside = |path: &Path| stopped.iter().any(|stop| is_inside(path.as_str(), stop));
         match event {
+            Event::AttemptStarted { path, .. } | Event::AttemptSucceeded { path, .. } | Event::AttemptFailed { path, .. }
+                if path.purpose() == Purpose::Compensate =>
+            {
+                let Some(home) = homes.get(&path.entry()) else { continue };
+                if matches!(event, Event::AttemptStarted { .. }) && inside(home) {
+                    return Err(format!("{path} started for {home}, inside a stopped container"));
+                }
+                if matches!(event, Event::AttemptStarted { .. }) {
+                    flying.insert(home.as_str())
+                } else {
+                    flying.remove(home.as_str())
+                };
+            }
             Event::AttemptStarted { path, .. } => {
                 if inside(path) {
                     return Err(format!("{path} started inside a stopped container"));
                 }
                 flying.insert(path.as_str());
+            }
+            Event::Resolved { path, .. } | Event::Settled { path, .. } | Event::AttentionNeeded { path, .. } | Event::ReviewDecided { path, .. }
+                if inside(path) =>
+            {
+                return Err(format!("{event:?} inside a stopped container"));
             }
             Event::AttemptSucceeded { path, .. } | Event::AttemptFailed { path, .. } | Event::Continued { path, .. } | Event::Completed { path, .. } => {
                 if inside(path) {
@@ -149,14 +212,19 @@ fn stopped_containers_start_nothing(events: &[(Millis, &Event)]) -> Result<(), S
             Event::AttemptCancelled { path, .. } => {
                 flying.remove(path.as_str());
             }
+            Event::CompensateEntered { path, effects, .. } => homes.extend(effects.iter().map(|effect| (effect, path))),
             Event::ContainerStopped { path, .. } => {
                 stopped.insert(path.as_str());
             }
             Event::EntryFailed { path, .. } => {
-                if let Some(left) = flying.iter().find(|left| attempts::is_inside(left, path.as_str())) {
+                if let Some(left) = flying.iter().find(|left| is_inside(left, path.as_str())) {
                     return Err(format!("{path} failed while {left} was in flight"));
                 }
-                stopped.retain(|stop| *stop != path.as_str() && !attempts::is_inside(stop, path.as_str()));
+                stopped.retain(|stop| *stop != path.as_str() && !is_inside(stop, path.as_str()));
+            }
+            Event::Resumed { .. } | Event::CompensationStarted { .. } => {
+                stopped.clear();
+                homes.clear();
             }
             _ => {}
         }
@@ -164,38 +232,9 @@ fn stopped_containers_start_nothing(events: &[(Millis, &Event)]) -> Result<(), S
     Ok(())
 }
 
-/// Deferred tasks are submitted once, in the commit that makes the run succeed: of each entry only the last attempt's.
-fn tasks_follow_the_success(world: &World<'_>, events: &[(Millis, &Event)]) -> Result<(), String> {
-    let mut newest: BTreeMap<&Path, u32> = BTreeMap::new();
-    let mut tasks: Vec<DeferredTask> = Vec::new();
-    let mut submitted = 0;
-    for (_, event) in events {
-        match event {
-            Event::AttemptStarted { path, attempt, .. } | Event::AttemptFailed { path, attempt, .. } => {
-                newest.insert(path, *attempt);
-            }
-            Event::TaskDeferred { path, attempt, workflow, version, revision, args } => tasks.push(DeferredTask {
-                path: path.clone(),
-                attempt: *attempt,
-                workflow: workflow.clone(),
-                version: *version,
-                revision: *revision,
-                args: args.clone(),
-            }),
-            Event::TaskSubmitted { .. } => submitted += 1,
-            _ => {}
-        }
-    }
-    tasks.retain(|task| newest.get(&task.path) == Some(&task.attempt));
-    if !events.iter().any(|(_, event)| matches!(event, Event::Succeeded { .. })) {
-        tasks.clear();
-    }
-    if tasks == world.submitted && tasks.len() == submitted { Ok(()) } else { Err(format!("submitted {:?} instead of {tasks:?}", world.submitted)) }
-}
-
 /// A loop's value lists its iterations in input order: a script's value is its own path.
 fn loops_keep_their_order(events: &[(Millis, &Event)]) -> Result<(), String> {
-    let end = events.iter().find_map(|(_, event)| if let Event::Succeeded { outputs } = event { outputs.as_object() } else { None });
+    let end = events.iter().rev().find_map(|(_, event)| if let Event::Succeeded { outputs } = event { outputs.as_object() } else { None });
     let Some(outputs) = end else { return Ok(()) };
     for (id, value) in outputs {
         for (index, item) in value.as_array().into_iter().flatten().enumerate() {

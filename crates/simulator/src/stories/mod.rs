@@ -5,21 +5,24 @@ mod attempts;
 pub mod definitions;
 pub mod dice;
 pub mod invariants;
+mod recovery;
+mod tasks;
 
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 use viat_engine::expression::Evaluate;
 use viat_engine::failure::Failure;
-use viat_engine::journal::Batch;
+use viat_engine::journal::{Batch, Verdict};
+use viat_engine::path::Purpose;
 use viat_engine::policies::class::Class;
 use viat_engine::{Input, Program, Rejection, Wanted, decide};
 
 use crate::setup::{Crash, Scripts, Setup};
-use crate::story::{Deed, How, Outcome};
+use crate::story::{ANY, Deed, How, Outcome};
 use crate::trace::trace;
 use crate::world::World;
-use definitions::{Documents, EVENTS, inputs};
+use definitions::{Documents, EVENTS, RESOLVABLE, inputs};
 use dice::Dice;
 
 /// What a story came to.
@@ -104,6 +107,7 @@ impl Plot {
                 deeds.push((dice.ms(0, 1_000), Deed::Crash(dice.ms(0, 1_500))));
             }
         }
+        what_people_do_about_it(dice, &mut deeds);
         let mut crashes: Vec<Crash> = if dice.chance(30) {
             (0..dice.count(1, 2)).map(|_| Crash { after_batches: dice.count(1, 20), down_ms: dice.ms(0, 300) }).collect()
         } else {
@@ -122,6 +126,7 @@ impl Plot {
             inputs: inputs(self.seed.is_multiple_of(2)),
             timeout_ms: self.timeout_ms,
             active_budget_ms: Some(self.active_budget_ms),
+            shows_keys: false,
             deeds: self.deeds.clone(),
             scripts: self,
             evaluator,
@@ -132,11 +137,60 @@ impl Plot {
 impl Scripts for Plot {
     fn outcome(&self, wanted: &Wanted) -> Result<Outcome, String> {
         let mut dice = Dice::named(self.seed, wanted.path.as_str(), wanted.attempt);
+        let purpose = wanted.path.purpose();
         let queue_ms = if dice.chance(10) { dice.ms(0, 80) } else { 0 };
         let after_ms = dice.ms(0, 250);
-        let defers = if dice.chance(15) { vec![("mail".to_owned(), json!({ "from": wanted.path, "attempt": wanted.attempt }))] } else { Vec::new() };
-        let how = if dice.chance(self.trouble) { trouble(&mut dice) } else { Some(How::Returns(json!(wanted.path))) };
-        Ok(Outcome { how, after_ms, queue_ms, defers })
+        let defers = if purpose == Purpose::Work && dice.chance(15) {
+            vec![("mail".to_owned(), json!({ "from": wanted.path, "attempt": wanted.attempt }))]
+        } else {
+            Vec::new()
+        };
+        let how = match purpose {
+            _ if dice.chance(self.trouble) => trouble(&mut dice),
+            Purpose::Work | Purpose::Compensate => Some(How::Returns(json!(wanted.path))),
+            Purpose::Resolve(_) => Some(How::Tells { unknown: dice.chance(20) }),
+        };
+        let takes_effect = purpose == Purpose::Work && wanted.script == RESOLVABLE && dice.chance(50) && is_uncertain(how.as_ref());
+        Ok(Outcome { how, after_ms, queue_ms, takes_effect, defers })
+    }
+}
+
+/// Whether the attempt may have taken effect if it is not heard to return.
+fn is_uncertain(how: Option<&How>) -> bool {
+    match how {
+        Some(How::Fails(failure)) => failure.class.is_uncertain(),
+        Some(How::NotStarted(_)) => false,
+        _ => true,
+    }
+}
+
+/// They decide reviews, say what came of attempts, resume and have effects undone: mostly too early or too late, and they are refused.
+fn what_people_do_about_it(dice: &mut Dice, deeds: &mut Vec<(i64, Deed)>) {
+    let verdicts = [Verdict::Approved, Verdict::Rejected, Verdict::ChangesRequested];
+    let any = || ANY.to_owned();
+    if dice.chance(50) {
+        for _ in 0..dice.count(1, 4) {
+            deeds.push((dice.ms(0, 2_500), Deed::Decide(any(), dice.pick(&verdicts), Value::Null)));
+        }
+        if dice.chance(30) {
+            deeds.push((dice.ms(0, 1_500), Deed::Extend(any(), dice.ms(1, 1_000))));
+        }
+    }
+    if dice.chance(70) {
+        for _ in 0..dice.count(1, 3) {
+            deeds.push((dice.ms(200, 4_000), Deed::Settle(any(), None)));
+        }
+    }
+    if dice.chance(50) {
+        for _ in 0..dice.count(1, 3) {
+            let from = dice.chance(40).then(any);
+            deeds.push((dice.ms(300, 8_000), Deed::Resume(from, dice.chance(50))));
+        }
+    }
+    if dice.chance(30) {
+        for _ in 0..dice.count(1, 2) {
+            deeds.push((dice.ms(300, 8_000), Deed::Compensate));
+        }
     }
 }
 

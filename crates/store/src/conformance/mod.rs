@@ -44,6 +44,7 @@ checks![
     prefixes,
     orphans_and_leases,
     due_runs,
+    open_runs,
     odd_bodies,
     odd_names,
     unit_is_atomic,

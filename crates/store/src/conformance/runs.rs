@@ -1,7 +1,7 @@
 //! Checks of runs: journals, versions, owners, lists.
 
 use super::{append, batch, bodies, commit, create, done, owner, row, summary};
-use crate::{EncodedBatch, Op, Outcome, OwnerId, RunFilter, RunId, RunRow, Store, StoreError, Summary, expect_refusal};
+use crate::{EncodedBatch, Op, OpenRuns, Outcome, OwnerId, RunFilter, RunId, RunRow, Store, StoreError, Summary, expect_refusal};
 
 /// A run and its journal come back as they were given.
 pub fn run_round_trip(store: &dyn Store) {
@@ -11,6 +11,7 @@ pub fn run_round_trip(store: &dyn Store) {
         error_class: Some("timeout".to_owned()),
         error_code: Some("late".to_owned()),
         ended_at: Some(i64::MAX),
+        status_since: Some(-7),
     };
     let row = RunRow { owner: None, summary, ..row("r") };
     let first = EncodedBatch { body: b"{}".to_vec(), events: 7 };
@@ -122,6 +123,33 @@ pub fn lists(store: &dyn Store) {
     let both = RunFilter { status: Some("failed".to_owned()), workflow: Some("even".to_owned()), ..all() };
     assert_eq!(ids(both.clone()), "13");
     assert_eq!(ids(RunFilter { before: Some(RunId::from("r1")), ..both }), "3");
+}
+
+/// Unfinished runs are counted by workflow and status, and by how long they have had it.
+pub fn open_runs(store: &dyn Store) {
+    let put = |id: &str, workflow: &str, status: &str, status_since, ended_at| {
+        let summary = Summary { status_since, ended_at, ..summary(status) };
+        done(store, Op::CreateRun { row: RunRow { workflow: workflow.to_owned(), created_at: 40, summary, ..row(id) }, first: batch("first") });
+    };
+    put("a", "v", "waiting", Some(10), None);
+    put("b", "v", "waiting", Some(20), None);
+    put("c", "v", "running", Some(30), None);
+    put("d", "u", "waiting", None, None);
+    put("e", "u", "failed", Some(1), Some(1));
+    let line = |workflow: &str, status: &str, count, since: &[u64]| OpenRuns {
+        workflow: workflow.to_owned(),
+        status: status.to_owned(),
+        count,
+        since: since.to_vec(),
+    };
+    let expected = vec![line("u", "waiting", 1, &[0, 1]), line("v", "running", 1, &[0, 1]), line("v", "waiting", 2, &[1, 2])];
+    assert_eq!(store.open_runs(&[10, 40]), Ok(expected));
+    let moved = Summary { status_since: Some(50), ..summary("waiting") };
+    let wait = |id: &str, summary| Op::Append { run: RunId::from(id), expected: 1, batch: batch("x"), summary: Some(summary), fence: owner() };
+    done(store, wait("c", moved));
+    done(store, wait("a", Summary { ended_at: Some(60), ..summary("succeeded") }));
+    assert_eq!(store.open_runs(&[]), Ok(vec![line("u", "waiting", 1, &[]), line("v", "waiting", 2, &[])]));
+    assert_eq!(store.open_runs(&[49]).expect("readable")[1].since, [1]);
 }
 
 /// A run is found by the beginning of its id.

@@ -12,8 +12,8 @@ use viat_engine::journal::Millis;
 
 use self::state::{Entry, State, missing};
 use crate::{
-    Asset, AssetInfo, AssetName, At, Done, EncodedBatch, Hash, Lease, OwnerId, Receipt, ReviewFilter, ReviewRow, RunFilter, RunId, RunRow, Store, StoreError,
-    Unit,
+    Asset, AssetInfo, AssetName, At, Done, EncodedBatch, Hash, Lease, OpenRuns, OwnerId, Receipt, ReviewFilter, ReviewRow, RunFilter, RunId, RunRow, Store,
+    StoreError, Unit,
 };
 
 #[derive(Default)]
@@ -195,6 +195,10 @@ impl Store for MemoryStore {
 
     fn next_wake(&self, owner: &OwnerId) -> Result<Option<Millis>, StoreError> {
         self.read(|state| state.unfinished_of(owner).filter_map(|row| row.summary.wake_at).min())
+    }
+
+    fn open_runs(&self, moments: &[Millis]) -> Result<Vec<OpenRuns>, StoreError> {
+        self.read(|state| state.open_runs(moments))
     }
 
     fn review(&self, id: &str) -> Result<Option<ReviewRow>, StoreError> {

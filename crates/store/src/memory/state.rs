@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use viat_engine::journal::Millis;
 
-use crate::{AssetName, EncodedBatch, Hash, Op, Outcome, OwnerId, Precondition, Receipt, ReviewRow, RunId, RunRow, StoreError, Summary, Unit};
+use crate::{AssetName, EncodedBatch, Hash, Op, OpenRuns, Outcome, OwnerId, Precondition, Receipt, ReviewRow, RunId, RunRow, StoreError, Summary, Unit};
 
 /// A run with its journal.
 #[derive(Clone)]
@@ -76,6 +76,21 @@ impl State {
     pub fn unfinished_of(&self, owner: &OwnerId) -> impl Iterator<Item = &RunRow> {
         let rows = self.order.iter().filter_map(|id| self.runs.get(id)).map(|run| &run.row);
         rows.filter(move |row| row.owner.as_ref() == Some(owner) && row.summary.ended_at.is_none())
+    }
+
+    /// The unfinished runs, counted.
+    pub fn open_runs(&self, moments: &[Millis]) -> Vec<OpenRuns> {
+        let mut counted: BTreeMap<(&str, &str), (u64, Vec<u64>)> = BTreeMap::new();
+        for row in self.runs.values().map(|run| &run.row).filter(|row| row.summary.ended_at.is_none()) {
+            let (count, since) = counted.entry((&row.workflow, &row.summary.status)).or_insert_with(|| (0, vec![0; moments.len()]));
+            *count += 1;
+            for (sum, moment) in since.iter_mut().zip(moments) {
+                *sum += u64::from(row.summary.status_since.unwrap_or(row.created_at) <= *moment);
+            }
+        }
+        let open =
+            |((workflow, status), (count, since)): ((&str, &str), _)| OpenRuns { workflow: workflow.to_owned(), status: status.to_owned(), count, since };
+        counted.into_iter().map(open).collect()
     }
 
     fn check(&self, precondition: &Precondition) -> Result<(), StoreError> {

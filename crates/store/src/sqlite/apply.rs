@@ -93,8 +93,8 @@ fn create_run(conn: &Connection, known: &mut KnownRuns, row: &RunRow, first: &En
     let summary = &row.summary;
     let inserted = conn
         .prepare_cached(
-            "INSERT INTO runs (id, workflow, version, revision, owner, created_at, status, wake_at, error_class, error_code, ended_at) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+            "INSERT INTO runs (id, workflow, version, revision, owner, created_at, status, wake_at, error_class, error_code, ended_at, status_since) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
         )?
         .insert(params![
             row.id.as_str(),
@@ -108,6 +108,7 @@ fn create_run(conn: &Connection, known: &mut KnownRuns, row: &RunRow, first: &En
             summary.error_class,
             summary.error_code,
             summary.ended_at,
+            summary.status_since,
         ]);
     let key = match inserted {
         Err(error) if is_duplicate(&error) => return Err(StoreError::Exists { what: format!("run {}", row.id) }.into()),
@@ -154,14 +155,8 @@ fn insert_batch(conn: &Connection, key: i64, number: u64, batch: &EncodedBatch) 
 }
 
 fn summarise(conn: &Connection, key: i64, summary: &Summary) -> Result<(), Stop> {
-    conn.prepare_cached("UPDATE runs SET status = ?2, wake_at = ?3, error_class = ?4, error_code = ?5, ended_at = ?6 WHERE key = ?1")?.execute(params![
-        key,
-        summary.status,
-        summary.wake_at,
-        summary.error_class,
-        summary.error_code,
-        summary.ended_at
-    ])?;
+    conn.prepare_cached("UPDATE runs SET status = ?2, wake_at = ?3, error_class = ?4, error_code = ?5, ended_at = ?6, status_since = ?7 WHERE key = ?1")?
+        .execute(params![key, summary.status, summary.wake_at, summary.error_class, summary.error_code, summary.ended_at, summary.status_since])?;
     Ok(())
 }
 

@@ -27,8 +27,8 @@ use self::pool::Pool;
 use self::queue::{Bounds, Queue};
 use self::writer::{Desk, Writer};
 use crate::{
-    Asset, AssetInfo, AssetName, At, Done, EncodedBatch, Hash, Lease, OwnerId, Receipt, ReviewFilter, ReviewRow, RunFilter, RunId, RunRow, Store, StoreError,
-    Unit,
+    Asset, AssetInfo, AssetName, At, Done, EncodedBatch, Hash, Lease, OpenRuns, OwnerId, Receipt, ReviewFilter, ReviewRow, RunFilter, RunId, RunRow, Store,
+    StoreError, Unit,
 };
 
 /// How a store waits and batches. The defaults are right unless a test wants to see the limits.
@@ -163,6 +163,10 @@ impl Store for SqliteStore {
 
     fn next_wake(&self, owner: &OwnerId) -> Result<Option<Millis>, StoreError> {
         self.pool.read(|conn| runs::next_wake(conn, owner))
+    }
+
+    fn open_runs(&self, moments: &[Millis]) -> Result<Vec<OpenRuns>, StoreError> {
+        self.pool.read(|conn| runs::open(conn, moments))
     }
 
     fn review(&self, id: &str) -> Result<Option<ReviewRow>, StoreError> {

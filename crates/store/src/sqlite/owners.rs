@@ -58,6 +58,8 @@ impl Owners {
                 // A dead owner's id is never used again, so nobody can come to life between the probe and the removal.
                 Some("lock") => !is_held(&path)? && !keep(&OwnerId::from(stem)),
                 Some("draft") => is_old(&path) && !is_held(&path)?,
+                // Where its process listened, while it lived.
+                Some("sock") => !is_held(&path.with_extension("lock"))?,
                 _ => false,
             };
             if stale {

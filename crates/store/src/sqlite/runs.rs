@@ -4,9 +4,9 @@ use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter, typ
 use viat_engine::journal::Millis;
 
 use super::apply::int;
-use crate::{EncodedBatch, OwnerId, RunFilter, RunId, RunRow, Summary};
+use crate::{EncodedBatch, OpenRuns, OwnerId, RunFilter, RunId, RunRow, Summary};
 
-const ROW: &str = "id, workflow, version, revision, owner, created_at, status, wake_at, error_class, error_code, ended_at";
+const ROW: &str = "id, workflow, version, revision, owner, created_at, status, wake_at, error_class, error_code, ended_at, status_since";
 
 fn row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
     Ok(RunRow {
@@ -16,7 +16,14 @@ fn row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
         revision: row.get::<_, i64>(3)?.unsigned_abs(),
         owner: row.get::<_, Option<String>>(4)?.map(OwnerId::from),
         created_at: row.get(5)?,
-        summary: Summary { status: row.get(6)?, wake_at: row.get(7)?, error_class: row.get(8)?, error_code: row.get(9)?, ended_at: row.get(10)? },
+        summary: Summary {
+            status: row.get(6)?,
+            wake_at: row.get(7)?,
+            error_class: row.get(8)?,
+            error_code: row.get(9)?,
+            ended_at: row.get(10)?,
+            status_since: row.get(11)?,
+        },
     })
 }
 
@@ -63,6 +70,18 @@ pub(super) fn key(conn: &Connection, id: &RunId) -> rusqlite::Result<Option<i64>
 pub(super) fn journal(conn: &Connection, key: i64, from: u64) -> rusqlite::Result<Vec<EncodedBatch>> {
     conn.prepare_cached("SELECT body, events FROM journal WHERE run = ?1 AND number >= ?2 ORDER BY number")?
         .query_map([key, int(from)], |row| Ok(EncodedBatch { body: row.get(0)?, events: row.get(1)? }))?
+        .collect()
+}
+
+pub(super) fn open(conn: &Connection, moments: &[Millis]) -> rusqlite::Result<Vec<OpenRuns>> {
+    let sums: String = (1..=moments.len()).map(|number| format!(", sum(coalesce(status_since, created_at) <= ?{number})")).collect();
+    let sql = format!("SELECT workflow, status, count(*){sums} FROM runs WHERE ended_at IS NULL GROUP BY workflow, status ORDER BY workflow, status");
+    conn.prepare_cached(&sql)?
+        .query_map(params_from_iter(moments), |row| {
+            let number = |column: usize| row.get::<_, i64>(column).map(i64::unsigned_abs);
+            let since = (3..3 + moments.len()).map(number).collect::<Result<_, _>>()?;
+            Ok(OpenRuns { workflow: row.get(0)?, status: row.get(1)?, count: number(2)?, since })
+        })?
         .collect()
 }
 

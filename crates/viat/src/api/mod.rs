@@ -1,8 +1,10 @@
 //! The server: one router, served on a TCP port for programs and on a socket in the home for the command line.
 
+pub mod desk;
 mod endpoints;
 mod guard;
 mod links;
+mod metrics;
 mod page;
 mod pools;
 mod problem;
@@ -30,7 +32,8 @@ use viat_store::Store;
 
 use crate::cli::error::CliError;
 use crate::cli::output::Output;
-use crate::socket;
+use crate::observe::Metrics;
+use crate::socket::{self, Place};
 use crate::wiring::{Home, Mode};
 use progress::Listener;
 use waiters::Waiters;
@@ -57,6 +60,8 @@ pub struct Engine {
     pub waiters: Waiters,
     /// What scripts say of themselves.
     pub progress: Listener,
+    /// What is counted and timed.
+    pub metrics: Arc<Metrics>,
 }
 
 /// Serves a home until it is told to end.
@@ -67,17 +72,25 @@ pub fn serve(home: &Home, address: SocketAddr, output: &Output) -> Result<(), Cl
     }
     let _lock = socket::lock(&home.folder)?;
     let (waiters, progress) = (Waiters::default(), Listener::default());
-    let mode = Mode { background: true, observer: Some(progress.before(waiters.observer())), ..Mode::default() };
+    let metrics = Arc::new(Metrics::default());
+    let mode = Mode {
+        background: true,
+        observer: Some(progress.before(waiters.observer())),
+        metrics: Some(Arc::clone(&metrics)),
+        spans: Some(output.clone()),
+        ..Mode::default()
+    };
     let driver = Arc::new(home.engine(mode)?);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
         .build()
         .map_err(|error| CliError::failed(format!("the server's threads cannot be started: {error}")))?;
-    let engine = Engine { store: Arc::clone(&home.store), driver: Arc::clone(&driver), home: home.folder.clone(), base: String::new(), waiters, progress };
+    let engine =
+        Engine { store: Arc::clone(&home.store), driver: Arc::clone(&driver), home: home.folder.clone(), base: String::new(), waiters, progress, metrics };
     let served = runtime.block_on(listen(&home.folder, address, engine, output));
     driver.shut_down(DRAIN);
-    socket::remove(&home.folder);
+    socket::remove(&home.folder, &Place::Server);
     served
 }
 
@@ -89,7 +102,7 @@ async fn listen(home: &Path, address: SocketAddr, mut engine: Engine, output: &O
     })?;
     let shown = tcp.local_addr().map_err(|error| CliError::failed(error.to_string()))?;
     engine.base = format!("http://{shown}");
-    let unix = bind_unix(home)?;
+    let unix = bind_unix(home, &Place::Server)?;
     engine.driver.recover().map_err(CliError::driver)?;
     output.note(&format!("viat serves {} on http://{shown}", home.display()));
     let over_tcp = axum::serve(tcp, router(engine.clone()).layer(axum::middleware::from_fn(guard::same_origin))).with_graceful_shutdown(until(ended.clone()));
@@ -130,20 +143,29 @@ async fn until(mut ended: watch::Receiver<bool>) {
     let _ = ended.wait_for(|ended| *ended).await;
 }
 
-fn bind_unix(home: &Path) -> Result<UnixListener, CliError> {
+fn bind_unix(home: &Path, place: &Place) -> Result<UnixListener, CliError> {
     let cannot = |error: std::io::Error| CliError::failed(format!("the socket in {} cannot be made: {error}", home.display()));
-    let (_folder, path) = socket::path(home).map_err(cannot)?;
-    socket::remove(home);
+    let (_folder, path) = socket::path(home, place).map_err(cannot)?;
+    socket::remove(home, place);
     let listener = UnixListener::bind(&path).map_err(cannot)?;
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).map_err(cannot)?;
     Ok(listener)
 }
 
 fn router(engine: Engine) -> Router {
-    Router::new()
+    let routes = of_runs()
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(ready))
+        .route("/metrics", get(metrics::show))
         .route("/api/v1/runs", post(runs::start))
+        .route("/links/review/{token}", get(links::show).post(links::decide).layer(DefaultBodyLimit::max(links::MAX_FORM)))
+        .route("/e/{*route}", post(endpoints::call));
+    finished(routes, engine)
+}
+
+/// What concerns runs and reviews that are there already.
+fn of_runs() -> Router<Engine> {
+    Router::new()
         .route("/api/v1/runs/{run}", get(runs::show))
         .route("/api/v1/runs/{run}/cancel", post(runs::cancel))
         .route("/api/v1/runs/{run}/events", post(runs::event))
@@ -160,12 +182,11 @@ fn router(engine: Engine) -> Router {
         .route("/api/v1/reviews/{id}/decision", post(reviews::decide))
         .route("/api/v1/reviews/{id}/extension", post(reviews::extend))
         .route("/api/v1/reviews/{id}/links", post(reviews::link))
-        .route("/links/review/{token}", get(links::show).post(links::decide).layer(DefaultBodyLimit::max(links::MAX_FORM)))
-        .route("/e/{*route}", post(endpoints::call))
-        .fallback(problem::no_such_path)
-        .method_not_allowed_fallback(problem::no_such_method)
-        .layer(DefaultBodyLimit::max(MAX_BODY))
-        .with_state(engine)
+}
+
+/// Every answer to what is no route is a problem document too.
+fn finished(routes: Router<Engine>, engine: Engine) -> Router {
+    routes.fallback(problem::no_such_path).method_not_allowed_fallback(problem::no_such_method).layer(DefaultBodyLimit::max(MAX_BODY)).with_state(engine)
 }
 
 async fn ready(axum::extract::State(engine): axum::extract::State<Engine>) -> (StatusCode, &'static str) {

@@ -10,14 +10,14 @@ use viat_store::{RunId, RunRow, big};
 
 use super::client::Client;
 use super::error::CliError;
+use super::foreground::Foreground;
 use super::history::unreadable;
 use super::output::Output;
 use super::progress::Progress;
 use super::test::{conclude, follow, warn_of_deadline};
-use super::watch::Watch;
 use super::{find_run, inputs};
 use crate::start::{Request, Which, prepare, queue};
-use crate::wiring::Home;
+use crate::wiring::{Home, Mode};
 
 /// How often a run of another process is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -66,10 +66,9 @@ pub fn start(args: &StartArgs, home: &Home, output: &Output) -> Result<ExitCode,
     let Some(client) = Client::find(&home.folder)? else {
         if args.wait {
             let id = new.id.clone();
-            let watch = Watch::begin()?;
-            let driver = home.driver(false)?;
-            driver.start_run(new, Some(watch.sender())).map_err(CliError::driver)?;
-            return follow(&id, &driver, &watch, home, output);
+            let foreground = Foreground::begin(home, output, Mode::default())?;
+            foreground.driver.start_run(new, Some(foreground.sender())).map_err(CliError::driver)?;
+            return follow(&id, &foreground, home, output);
         }
         let id = queue(home.store.as_ref(), new)?;
         output.note(&format!("no server runs on this home: the run is queued until one does (viat server), or until: viat run resume {id}"));
@@ -97,11 +96,11 @@ fn started(id: &RunId, status: Status, output: &Output) -> Result<ExitCode, CliE
 /// Cancels a run, wherever it is.
 pub fn cancel(args: &CancelArgs, home: &Home, output: &Output) -> Result<(), CliError> {
     let id = find_run(home.store.as_ref(), &args.run)?;
-    match Client::find(&home.folder)? {
+    match Client::of_run(home, &id)? {
         Some(client) => {
             client.post(&format!("/api/v1/runs/{id}/cancel"), &json!({"by": args.by, "reason": args.reason}))?;
         }
-        None => cancel_here(&id, args, home)?,
+        None => cancel_here(&id, args, home, output)?,
     }
     if output.json {
         return output.value(&json!({"id": id.as_str(), "cancel": "requested"}));
@@ -110,8 +109,8 @@ pub fn cancel(args: &CancelArgs, home: &Home, output: &Output) -> Result<(), Cli
 }
 
 /// Without a server the run is taken over for as long as it takes to end it.
-fn cancel_here(id: &RunId, args: &CancelArgs, home: &Home) -> Result<(), CliError> {
-    let driver = home.driver(false)?;
+fn cancel_here(id: &RunId, args: &CancelArgs, home: &Home, output: &Output) -> Result<(), CliError> {
+    let driver = home.driver(output)?;
     driver.cancel(id, args.by.clone(), args.reason.clone()).map_err(CliError::driver)?;
     let until = std::time::Instant::now() + END_WITHIN;
     loop {

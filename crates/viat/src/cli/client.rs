@@ -1,4 +1,4 @@
-//! Requests to the server of a home, over the socket that lies in it.
+//! Requests to whoever drives the runs of a home, over the sockets that lie in it.
 
 use std::path::Path;
 
@@ -9,9 +9,11 @@ use hyper_util::rt::TokioIo;
 use serde::Serialize;
 use serde_json::Value;
 use tokio::net::UnixStream;
+use viat_store::RunId;
 
 use super::error::CliError;
-use crate::socket;
+use crate::socket::{self, Place};
+use crate::wiring::Home;
 
 /// How long the server may take to answer.
 const ANSWER_WITHIN: std::time::Duration = std::time::Duration::from_secs(30);
@@ -25,11 +27,22 @@ pub struct Client {
 impl Client {
     /// Connects to the server of a home; `None` if none is running there.
     pub fn find(home: &Path) -> Result<Option<Client>, CliError> {
+        Client::at(home, &Place::Server)
+    }
+
+    /// Connects to the command that has the run in the foreground, or else to the server of the home; `None` if there is neither.
+    pub fn of_run(home: &Home, run: &RunId) -> Result<Option<Client>, CliError> {
+        let owner = home.store.run(run).map_err(CliError::store)?.and_then(|row| row.owner);
+        let foreground = owner.map(|owner| Client::at(&home.folder, &Place::Owner(owner))).transpose()?.flatten();
+        foreground.map_or_else(|| Client::find(&home.folder), |client| Ok(Some(client)))
+    }
+
+    fn at(home: &Path, place: &Place) -> Result<Option<Client>, CliError> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .map_err(|error| CliError::failed(format!("no event loop for the request: {error}")))?;
-        let Ok((_folder, path)) = socket::path(home) else { return Ok(None) };
+        let Ok((_folder, path)) = socket::path(home, place) else { return Ok(None) };
         // No socket, or one that nobody listens on any more: there is no server.
         match runtime.block_on(UnixStream::connect(&path)) {
             Ok(stream) => Ok(Some(Client { runtime, stream })),

@@ -6,17 +6,19 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::json;
 use viat_engine::Status;
-use viat_engine::record::{AttemptStatus, RunRecord};
+use viat_engine::record::{AttemptStatus, LedgerRecord, LedgerStatus, RunRecord};
 use viat_store::RunId;
 
 use super::error::CliError;
 use super::example::{self, Example};
-use super::output::Output;
+use super::foreground::Foreground;
+use super::output::{Output, printable};
 use super::progress::{Progress, failed_record, span};
-use super::watch::{Ending, Watch};
+use super::rehearse::RehearsalArgs;
+use super::watch::Ending;
 use super::{apply, run, run_record};
 use crate::start::{Request, Which, prepare};
-use crate::wiring::Home;
+use crate::wiring::{Home, Mode};
 
 /// The example's workflow.
 const WORKFLOW: &str = "content";
@@ -27,6 +29,8 @@ pub struct DemoArgs {
     /// The project folder to make or use.
     #[arg(default_value = "./viat-demo")]
     dir: PathBuf,
+    #[command(flatten)]
+    rehearsal: RehearsalArgs,
 }
 
 /// Makes the project, runs it with a failure rehearsed, and says what happened.
@@ -35,9 +39,9 @@ pub fn run_demo(args: &DemoArgs, output: &Output) -> Result<ExitCode, CliError> 
     example::write(&args.dir, Example::Content)?;
     let home = Home::open(&args.dir.join(".viat"))?;
     apply::apply(&args.dir, &home, output)?;
-    output.note(&format!("The content flow in {}: check_input, generate_draft, review, save_result.", args.dir.display()));
-    output.note("The generator's first attempt is made to fail.\n");
-    let id = play(&args.dir, &home, output)?;
+    output.note(&format!("The content flow in {}: check_input, generate_draft, stage_draft, review, save_result, notify.", args.dir.display()));
+    output.note("The generator's first attempt is made to fail. The review is a person's: decide it with --decide, or in another terminal, there.\n");
+    let id = play(args, &home, output)?;
     let record = run_record(home.store.as_ref(), &id)?;
     if output.json {
         output.value(&record)?;
@@ -47,17 +51,16 @@ pub fn run_demo(args: &DemoArgs, output: &Output) -> Result<ExitCode, CliError> 
     Ok(if record.status == Status::Succeeded { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-fn play(dir: &Path, home: &Home, output: &Output) -> Result<RunId, CliError> {
-    let dir = std::path::absolute(dir).map_err(|error| CliError::usage(format!("{} has no absolute path: {error}", dir.display())))?;
+fn play(args: &DemoArgs, home: &Home, output: &Output) -> Result<RunId, CliError> {
+    let dir = std::path::absolute(&args.dir).map_err(|error| CliError::usage(format!("{} has no absolute path: {error}", args.dir.display())))?;
     let task = format!("t-{}", &viat_store::fresh_id().replace('-', "")[..12]);
     let inputs = json!({"task_id": task, "topic": "local recovery", "outbox": dir.join("results"), "rehearse_failure": true});
     let new = prepare(home.store.as_ref(), &Request { workflow: WORKFLOW, which: Which::Draft, inputs: &inputs, timeout_ms: None })?;
     let id = new.id.clone();
-    let watch = Watch::begin()?;
-    let driver = home.driver(false)?;
-    driver.start_run(new, Some(watch.sender())).map_err(CliError::driver)?;
+    let foreground = Foreground::begin(home, output, Mode { rehearsal: args.rehearsal.rehearsal(&new.program)?, ..Mode::default() })?;
+    foreground.driver.start_run(new, Some(foreground.sender())).map_err(CliError::driver)?;
     let mut progress = Progress::new(output);
-    let ending = watch.wait(&mut progress, || false);
+    let ending = foreground.watch.wait(&mut progress, || false);
     progress.finish();
     match ending {
         Ending::Ended | Ending::Stuck => Ok(id),
@@ -77,8 +80,20 @@ fn report(record: &RunRecord, dir: &Path, output: &Output) -> Result<(), CliErro
         line("what was retried", &format!("{}, after {} ms, with the same arguments", attempt.path, attempt.wait_ms))?;
     }
     let retried = |path: &viat_engine::path::Path| record.attempts.iter().any(|attempt| attempt.path == *path && attempt.attempt > 1);
-    let once: Vec<String> = record.attempts.iter().filter(|attempt| !retried(&attempt.path)).map(|attempt| attempt.path.to_string()).collect();
+    let once: Vec<String> =
+        record.attempts.iter().filter(|attempt| attempt.purpose.is_none() && !retried(&attempt.path)).map(|attempt| attempt.path.to_string()).collect();
     line("what was not repeated", &once.join(", "))?;
+    for review in &record.reviews {
+        let by = review.by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default();
+        let comment = review.comment.as_ref().map(|comment| format!(": {comment}")).unwrap_or_default();
+        line("what was decided", &printable(&format!("{} {}{by}{comment}", review.path, review.status)))?;
+    }
+    let (done, undone): (Vec<_>, Vec<_>) = record.ledger.iter().partition(|row| row.status == LedgerStatus::Completed);
+    let listed = |rows: Vec<&LedgerRecord>| rows.iter().map(|row| row.path.to_string()).collect::<Vec<_>>().join(", ");
+    line("what is done", &listed(done))?;
+    if !undone.is_empty() {
+        line("what was undone", &listed(undone))?;
+    }
     if let Some(outputs) = &record.outputs {
         line("outputs", &outputs.to_string())?;
     }

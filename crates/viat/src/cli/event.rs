@@ -35,12 +35,12 @@ pub fn run(command: &EventCommand, home: &Home, output: &Output) -> Result<ExitC
     check_event_name(name)?;
     let payload = inputs::json(data, "--data")?;
     let id = find_run(home.store.as_ref(), run)?;
-    match Client::find(&home.folder)? {
+    match Client::of_run(home, &id)? {
         Some(client) => {
             client.post(&format!("/api/v1/runs/{id}/events"), &json!({"name": name, "data": payload}))?;
         }
         None => {
-            let driver = home.scribe()?;
+            let driver = home.scribe(output)?;
             driver.send_event(&id, name.clone(), payload).map_err(CliError::driver)?;
             driver.shut_down(Duration::from_secs(5));
             output.note(&format!("no server runs on this home: the run goes on when one does (viat server), or with: viat run resume {id}"));

@@ -25,8 +25,10 @@ pub struct InitArgs {
 pub enum Example {
     /// A refusal that a catch recovers from.
     Recover,
-    /// Check, generate, review, save.
+    /// Check, generate, stage, ask a person, save, tell.
     Content,
+    /// A retry, a refusal, an effect that is undone once.
+    Ledger,
 }
 
 macro_rules! files {
@@ -44,10 +46,14 @@ impl Example {
                 "README.md",
                 "scripts/check_input.py",
                 "scripts/generate_draft.py",
-                "scripts/review_draft.py",
+                "scripts/stage_draft.py",
+                "scripts/discard_draft.py",
                 "scripts/save_result.py",
+                "scripts/notify.py",
+                "scripts/find_notification.py",
                 "workflows/content.yaml",
             ),
+            Example::Ledger => files!("ledger": "README.md", "scripts/prepare.py", "scripts/notify.py", "scripts/release.py", "workflows/ledger.yaml"),
         }
     }
 }

@@ -12,6 +12,7 @@ mod environments;
 pub mod error;
 mod event;
 mod example;
+mod foreground;
 pub mod history;
 mod inputs;
 pub mod output;
@@ -89,13 +90,14 @@ enum Command {
     #[command(subcommand)]
     Env(environments::EnvCommand),
     /// Makes a project folder from an example.
-    #[command(after_help = "Example:\n  viat init my-project --example recover")]
+    #[command(after_help = "Example:\n  viat init my-project --example recover\n  viat init books --example ledger")]
     Init(example::InitArgs),
     /// Creates or updates every script and workflow of a project folder; what has not changed is left alone.
     #[command(after_help = "Example:\n  viat apply my-project\n  viat apply my-project --dry-run")]
     Apply(apply::ApplyArgs),
-    /// The flagship example, end to end: what failed, what was retried, what was not repeated.
-    #[command(after_help = "Example:\n  viat demo\n  viat demo /tmp/content")]
+    /// The flagship example, end to end: what failed, what was retried, what was not repeated. Its review waits for a person,
+    /// unless `--decide` says how it is decided.
+    #[command(after_help = "Example:\n  viat demo --decide review=approved\n  viat demo --decide review=rejected\n  viat demo /tmp/content")]
     Demo(demo::DemoArgs),
     /// Prints the completions of a shell.
     #[command(after_help = "Example:\n  viat completions bash > /etc/bash_completion.d/viat")]

@@ -1,5 +1,7 @@
 //! What a run is doing, line by line on stderr; on a terminal with a live line beneath.
 
+mod recovery;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -90,7 +92,11 @@ impl Progress {
             Event::DeadlineExceeded { message } => self.line(&format!("  {} {message}", self.output.paint("31", "⏱"))),
             Event::CancelRequested { .. } => self.line("  ■ cancel requested"),
             Event::WaitEntered { path, due, event, .. } => self.waits(path, *due, event.as_deref()),
-            _ => {}
+            _ => {
+                if let Some((mark, style, text)) = recovery::told(event) {
+                    self.line(&format!("  {} {}", self.output.paint(style, mark), printable(&text)));
+                }
+            }
         }
     }
 

@@ -13,12 +13,12 @@ use viat_store::RunId;
 
 use super::client::Client;
 use super::error::CliError;
+use super::foreground::Foreground;
 use super::output::Output;
 use super::review::user;
-use super::watch::Watch;
 use super::{find_run, inputs, run_record, test};
 use crate::ask::{self, MigrateBody, ResumeBody, SettleBody, WhoBody};
-use crate::wiring::Home;
+use crate::wiring::{Home, Mode};
 
 /// Who asks, and why.
 #[derive(Args, Clone)]
@@ -110,23 +110,22 @@ pub fn resume(args: &ResumeArgs, home: &Home, output: &Output) -> Result<ExitCod
         return take_over(&id, args, home, output);
     }
     let body = ResumeBody { by: args.who.by(), reason: args.who.reason.clone(), from: args.from.clone(), accept_repeat: args.accept_repeat.clone() };
-    if let Some(client) = Client::find(&home.folder)? {
+    if let Some(client) = Client::of_run(home, &id)? {
         client.post(&format!("/api/v1/runs/{id}/resume"), &body)?;
         output.note(&format!("it runs in the server; follow it with: viat run watch {id}"));
         return said(&id, "resume", "it goes on", output);
     }
-    let (driver, watch) = ask_and_watch(&id, ask::resume(body)?, home)?;
-    test::follow(&id, &driver, &watch, home, output)
+    let foreground = ask_and_watch(&id, ask::resume(body)?, home, output)?;
+    test::follow(&id, &foreground, home, output)
 }
 
 fn take_over(id: &RunId, args: &ResumeArgs, home: &Home, output: &Output) -> Result<ExitCode, CliError> {
     if args.from.is_some() || args.accept_repeat.is_some() {
         return Err(CliError::refused(format!("run {id} has not ended: --from and --accept-repeat are for failed runs")));
     }
-    let watch = Watch::begin()?;
-    let driver = home.driver(false)?;
-    driver.adopt(id, Some(watch.sender())).map_err(CliError::driver)?;
-    test::follow(id, &driver, &watch, home, output)
+    let foreground = Foreground::begin(home, output, Mode::default())?;
+    foreground.driver.adopt(id, Some(foreground.sender())).map_err(CliError::driver)?;
+    test::follow(id, &foreground, home, output)
 }
 
 /// Says what came of an attempt whose outcome is unknown.
@@ -154,12 +153,12 @@ pub fn migrate(args: &MigrateArgs, home: &Home, output: &Output) -> Result<ExitC
 pub fn compensate(args: &CompensateArgs, home: &Home, output: &Output) -> Result<ExitCode, CliError> {
     let id = find_run(home.store.as_ref(), &args.run)?;
     let body = WhoBody { by: args.who.by(), reason: args.who.reason.clone() };
-    if let Some(client) = Client::find(&home.folder)? {
+    if let Some(client) = Client::of_run(home, &id)? {
         client.post(&format!("/api/v1/runs/{id}/compensate"), &body)?;
         return said(&id, "compensate", "its effects are being undone", output);
     }
-    let (driver, watch) = ask_and_watch(&id, ask::compensate(body)?, home)?;
-    test::until_over(&id, &driver, &watch, home, output)?;
+    let foreground = ask_and_watch(&id, ask::compensate(body)?, home, output)?;
+    test::until_over(&id, &foreground, home, output)?;
     let record = run_record(home.store.as_ref(), &id)?;
     conclude_compensation(&record, output)
 }
@@ -175,11 +174,10 @@ fn conclude_compensation(record: &RunRecord, output: &Output) -> Result<ExitCode
     Ok(if complete { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-fn ask_and_watch(id: &RunId, input: Input, home: &Home) -> Result<(Driver, Watch), CliError> {
-    let watch = Watch::begin()?;
-    let driver = home.driver(false)?;
-    driver.ask_and_watch(id, input, watch.sender()).map_err(CliError::driver)?;
-    Ok((driver, watch))
+fn ask_and_watch(id: &RunId, input: Input, home: &Home, output: &Output) -> Result<Foreground, CliError> {
+    let foreground = Foreground::begin(home, output, Mode::default())?;
+    foreground.driver.ask_and_watch(id, input, foreground.sender()).map_err(CliError::driver)?;
+    Ok(foreground)
 }
 
 /// Through the server of the home, or by an engine of this command that only writes it down.
@@ -191,11 +189,11 @@ fn tell<B: Serialize>(
     output: &Output,
     here: impl FnOnce(&Driver, B) -> Result<(), CliError>,
 ) -> Result<(), CliError> {
-    if let Some(client) = Client::find(&home.folder)? {
+    if let Some(client) = Client::of_run(home, id)? {
         client.post(&format!("/api/v1/runs/{id}/{what}"), &body)?;
         return Ok(());
     }
-    let driver = home.scribe()?;
+    let driver = home.scribe(output)?;
     here(&driver, body)?;
     driver.shut_down(Duration::ZERO);
     let row = home.store.run(id).map_err(CliError::store)?;

@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use viat_engine::record::rfc3339;
 use viat_runner::driver::{Driver, PENDING_REVIEW, WITHDRAWN};
-use viat_store::{ReviewFilter, ReviewRow, Store};
+use viat_store::{ReviewFilter, ReviewRow, RunId, Store};
 
 use super::client::Client;
 use super::error::CliError;
@@ -49,7 +49,8 @@ pub enum ReviewCommand {
         /// The review's id.
         id: String,
     },
-    /// Decides a review; once, a second decision is refused. Without a server the run goes on when it is taken up.
+    /// Decides a review; once, a second decision is refused. The run goes on where it is: in a server, in a command in another
+    /// terminal; or else when it is resumed.
     #[command(after_help = "Example:\n  viat review decide 3f2a9c0d11e45b67 --decision approved --by ana --comment 'well done' --data '{\"score\": 4}'")]
     Decide(DecideArgs),
     /// Moves the time at which a review expires.
@@ -107,7 +108,7 @@ pub struct LinkArgs {
     /// The only decision that the link permits.
     #[arg(long, value_enum)]
     decision: Option<Decision>,
-    /// Who decides with it; without, they say so themselves.
+    /// Who decides with it; if it is not given, they say so themselves.
     #[arg(long)]
     by: Option<String>,
     /// For how long it can be used.
@@ -219,9 +220,9 @@ fn decide(args: &DecideArgs, home: &Home, output: &Output) -> Result<(), CliErro
     let by = args.by.clone().or_else(user).ok_or_else(nameless)?;
     let body = DecisionBody { decision: args.decision, by, comment: args.comment.clone(), data };
     // Found out here, so that it is the same with and without a server.
-    find_review(home.store.as_ref(), &args.id)?;
+    let run = find_review(home.store.as_ref(), &args.id)?.run;
     let path = format!("/api/v1/reviews/{}/decision", args.id);
-    tell(home, output, &path, body, |store, driver, body| ask::decide(store, driver, &args.id, body))?;
+    tell(&run, home, output, &path, body, |store, driver, body| ask::decide(store, driver, &args.id, body))?;
     let row = find_review(home.store.as_ref(), &args.id)?;
     report(&row, &format!("review {} is decided: {}", row.id, row.status), home, output)
 }
@@ -230,9 +231,9 @@ fn extend(args: &ExtendArgs, home: &Home, output: &Output) -> Result<(), CliErro
     inputs::duration(args.span.as_deref(), "--for")?;
     let by = args.by.clone().or_else(user).ok_or_else(nameless)?;
     let body = ExtensionBody { by, span: args.span.clone().into(), until: args.until.clone(), reason: args.reason.clone() };
-    find_review(home.store.as_ref(), &args.id)?;
+    let run = find_review(home.store.as_ref(), &args.id)?.run;
     let path = format!("/api/v1/reviews/{}/extension", args.id);
-    tell(home, output, &path, body, |store, driver, body| ask::extend(store, driver, &args.id, body))?;
+    tell(&run, home, output, &path, body, |store, driver, body| ask::extend(store, driver, &args.id, body))?;
     let row = find_review(home.store.as_ref(), &args.id)?;
     let due = row.due.map_or_else(|| "never".to_owned(), rfc3339);
     report(&row, &format!("review {} expires {due}", row.id), home, output)
@@ -242,19 +243,20 @@ fn report(row: &ReviewRow, line: &str, home: &Home, output: &Output) -> Result<(
     if output.json { output.value(&row_json(home.store.as_ref(), row)?) } else { output.line(line) }
 }
 
-/// Through the server of the home, or by an engine of this command that only writes it down.
+/// Through whoever drives the run, or by an engine of this command that only writes it down.
 fn tell<B: serde::Serialize>(
+    run: &RunId,
     home: &Home,
     output: &Output,
     path: &str,
     body: B,
     here: impl FnOnce(&dyn Store, &Driver, B) -> Result<ReviewRow, CliError>,
 ) -> Result<(), CliError> {
-    if let Some(client) = Client::find(&home.folder)? {
+    if let Some(client) = Client::of_run(home, run)? {
         client.post(path, &body)?;
         return Ok(());
     }
-    let driver = home.scribe()?;
+    let driver = home.scribe(output)?;
     let row = here(home.store.as_ref(), &driver, body)?;
     driver.shut_down(Duration::ZERO);
     output.note(&format!("no server runs on this home: the run goes on when one does (viat server), or with: viat run resume {}", row.run));

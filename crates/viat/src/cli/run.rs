@@ -31,7 +31,7 @@ pub enum RunCommand {
     /// Cancels a run: nothing new of it starts, what runs is told and then ended.
     #[command(after_help = "Example:\n  viat run cancel 0198f3c2 --reason 'wrong customer'")]
     Cancel(background::CancelArgs),
-    /// Follows a run until it ends.
+    /// Follows a run until it ends or needs a person's word; exits as `workflow test` does.
     #[command(after_help = "Example:\n  viat run watch 0198f3c2")]
     Watch {
         /// The run's id.
@@ -68,7 +68,7 @@ pub enum RunCommand {
         #[arg(long)]
         attempt: Option<u32>,
     },
-    /// Prints what took effect: one line for each script entry that came to an end.
+    /// Prints what each script and `compensate` entry came to, a line each: what took effect, what failed, what was undone.
     #[command(after_help = "Example:\n  viat run ledger 0198f3c2")]
     Ledger {
         /// The run's id.
@@ -80,7 +80,7 @@ pub enum RunCommand {
         /// The run's id.
         run: String,
     },
-    /// Goes on with a run that failed, or whose engine died or was interrupted, keeping everything that is done.
+    /// Goes on with a run that failed, that is queued, or whose engine died or was interrupted, keeping everything that is done.
     #[command(after_help = "Example:\n  viat run resume 0198f3c2\n  viat run resume 0198f3c2 --from reserve --accept-repeat 'the booking was removed by hand'")]
     Resume(recover::ResumeArgs),
     /// Says what came of an attempt whose outcome nobody could find out: the run goes on from there.
@@ -88,7 +88,7 @@ pub enum RunCommand {
         after_help = "Example:\n  viat run settle 0198f3c2 --step pay --completed '{\"payment\": \"p1\"}'\n  viat run settle 0198f3c2 --step pay --not-done --reason 'the bank has no record of it'"
     )]
     Settle(recover::SettleArgs),
-    /// Undoes the effects of a run that failed or was cancelled, newest first.
+    /// Undoes the effects of a run that failed or was cancelled, newest first; exits 1 if one of them stays in place.
     #[command(after_help = "Example:\n  viat run compensate 0198f3c2 --reason 'the customer withdrew'")]
     Compensate(recover::CompensateArgs),
     /// Moves a run that failed or waits to another version of its workflow; what is done must be the same there.

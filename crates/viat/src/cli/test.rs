@@ -7,14 +7,15 @@ use clap::Args;
 use viat_engine::Status;
 use viat_engine::record::{AttemptStatus, RunRecord};
 use viat_runner::assets;
-use viat_runner::driver::{Driver, NewRun};
+use viat_runner::driver::NewRun;
 use viat_store::{At, RunId};
 
 use super::error::CliError;
+use super::foreground::Foreground;
 use super::output::Output;
 use super::progress::{Progress, span};
 use super::rehearse::RehearsalArgs;
-use super::watch::{Ending, Watch};
+use super::watch::Ending;
 use super::{inputs, recover, run, run_record};
 use crate::start::{Request, Which, prepare};
 use crate::wiring::{Home, Mode, execution_deadline_ms};
@@ -30,7 +31,7 @@ pub struct TestArgs {
     /// A budget for the run; the strictest of this and the document's holds.
     #[arg(long, value_name = "DURATION")]
     timeout: Option<String>,
-    /// Skip waits and retry delays while nothing real is running.
+    /// Skip waits, retry delays and the time of reviews while nothing real is running.
     #[arg(long)]
     fast_forward: bool,
     #[command(flatten)]
@@ -48,11 +49,10 @@ pub fn test(args: &TestArgs, home: &Home, output: &Output) -> Result<ExitCode, C
     let new = prepare(home.store.as_ref(), &Request { workflow: &args.name, which: Which::Draft, inputs: &given, timeout_ms })?;
     warn_of_drafts(&new, home, output)?;
     let id = new.id.clone();
-    let watch = Watch::begin()?;
     let rehearsal = args.rehearsal.rehearsal(&new.program)?;
-    let driver = home.engine(Mode { fast_forward: args.fast_forward, rehearsal, ..Mode::default() })?;
-    driver.start_run(new, Some(watch.sender())).map_err(CliError::driver)?;
-    follow(&id, &driver, &watch, home, output)
+    let foreground = Foreground::begin(home, output, Mode { fast_forward: args.fast_forward, rehearsal, ..Mode::default() })?;
+    foreground.driver.start_run(new, Some(foreground.sender())).map_err(CliError::driver)?;
+    follow(&id, &foreground, home, output)
 }
 
 /// Says so if the variable that sets the default execution deadline makes no sense.
@@ -73,24 +73,24 @@ fn warn_of_drafts(new: &NewRun, home: &Home, output: &Output) -> Result<(), CliE
 }
 
 /// Shows a run of this command's engine until its end, and prints what came of it.
-pub fn follow(id: &RunId, driver: &Driver, watch: &Watch, home: &Home, output: &Output) -> Result<ExitCode, CliError> {
-    until_over(id, driver, watch, home, output)?;
+pub fn follow(id: &RunId, foreground: &Foreground, home: &Home, output: &Output) -> Result<ExitCode, CliError> {
+    until_over(id, foreground, home, output)?;
     conclude(id, home, output)
 }
 
 /// Shows a run of this command's engine until it is over, or nobody but a person can say how it goes on.
-pub fn until_over(id: &RunId, driver: &Driver, watch: &Watch, home: &Home, output: &Output) -> Result<(), CliError> {
+pub fn until_over(id: &RunId, foreground: &Foreground, home: &Home, output: &Output) -> Result<(), CliError> {
     let mut progress = Progress::new(output);
     let stuck = || home.store.run(id).is_ok_and(|row| row.is_some_and(|row| row.summary.status == Status::NeedsAttention.name()));
-    let ending = watch.wait(&mut progress, stuck);
+    let ending = foreground.watch.wait(&mut progress, stuck);
     progress.finish();
     match ending {
         Ending::Ended | Ending::Stuck => Ok(()),
         Ending::Lost(error) => Err(CliError::store(error).help(format!("run {id} stays as the store has it; go on with: viat run resume {id}"))),
         Ending::Interrupted => {
             output.note(&format!("interrupted: what runs may finish within {} s; interrupt again to end it now", INTERRUPT_GRACE.as_secs()));
-            watch.end_at_next_signal();
-            driver.shut_down(INTERRUPT_GRACE);
+            foreground.watch.end_at_next_signal();
+            foreground.driver.shut_down(INTERRUPT_GRACE);
             let help = format!("go on with: viat run resume {id}; an attempt that was cut off then counts as interrupted");
             Err(CliError::interrupted(format!("interrupted; run {id} keeps what is done")).help(help))
         }

@@ -74,6 +74,7 @@ fn call(code: &ScriptCode, args: &Value, timeout: Option<Duration>) -> Call {
         attempt: 1,
         idempotency_key: fresh_id().replace('-', ""),
         deadline: None,
+        traceparent: None,
     };
     Call { attempt_id: fresh_id(), args: Arc::from(args.to_string()), context, timeout }
 }

@@ -53,7 +53,9 @@ pub enum WorkflowCommand {
         version: Option<u64>,
     },
     /// Runs the draft and waits for its end: prints the outputs, exits 0 if the run succeeded, recovered or not.
-    #[command(after_help = "Example:\n  viat workflow test recover --input '{}'\n  viat workflow test recover --input @input.json --timeout PT10S --json")]
+    #[command(
+        after_help = "Example:\n  viat workflow test recover --input '{}'\n  viat workflow test recover --input @input.json --timeout PT10S --json\n  viat workflow test content --input @input.json --decide review=approved --inject notify=timeout --fast-forward"
+    )]
     Test(test::TestArgs),
     /// Makes a version the one that runs, endpoints and other workflows use.
     #[command(after_help = "Example:\n  viat workflow publish recover\n  viat workflow publish recover --version 2")]

@@ -59,6 +59,7 @@ impl Lab {
             hands_off: false,
             active_budget_ms: 3_600_000,
             observer: None,
+            witness: None,
         };
         let driver = Driver::start(setup)?;
         let bytes_before = size(home)?;

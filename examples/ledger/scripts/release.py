@@ -1,0 +1,5 @@
+"""Gives a reservation back."""
+
+
+def main(reservation: str) -> dict:
+    return {"released": reservation}
