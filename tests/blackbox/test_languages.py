@@ -2,6 +2,7 @@
 import http.server
 import json
 import shutil
+import subprocess
 import threading
 
 import pytest
@@ -33,6 +34,23 @@ def test_one_workflow_in_four_languages(home):
     server.shutdown()
     assert record["outputs"] == {"n": 5}, record
     assert "/add: 200" in home.run("run", "logs", record["id"], code=0).out
+
+
+def strips():
+    """Whether types can be taken away here: by Node itself, or by a module that npm can get."""
+    own = subprocess.run(["node", "-p", "!!require('module').stripTypeScriptTypes"], capture_output=True, text=True)
+    reach = ["npm", "view", "amaro@1.2.1", "version"]
+    return own.stdout.strip() == "true" or (shutil.which("npm") and subprocess.run(reach, capture_output=True, timeout=60).returncode == 0)
+
+
+def test_types_are_taken_away_and_lines_stay(home):
+    if not strips():
+        pytest.skip("this Node takes no types away, and npm reaches no registry")
+    create(home, "t", "javascript", "interface In { n: number }\n\nexport default function main({ n }: In): number {\n  if (n > 1) throw new Error('big' as string);\n  return n as number;\n}\n", "ts")
+    assert home.run("script", "test", "t", "--args", '{"n": 1}', code=0).out == "1\n"
+    assert "t.mjs:4" in home.run("script", "test", "t", "--args", '{"n": 2}', code=1).err
+    done = create(home, "e", "javascript", "enum A { B }\nexport default () => A.B;\n", "ts", code=2)
+    assert "e.ts:1:" in done.err and "enum" in done.err, done
 
 
 class Handler(http.server.BaseHTTPRequestHandler):

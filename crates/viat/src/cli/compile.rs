@@ -1,19 +1,22 @@
 //! From a script's text to what is stored of it: its metadata, its signature, what is run, or why it is refused.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::json;
 use viat_dialect::diagnostic::{Report, Source, Span};
 use viat_dialect::yaml::{self, Node};
 use viat_dialect::{Style, duration, render};
 use viat_runner::assets::ScriptAsset;
-use viat_runner::script::environments::Request;
+use viat_runner::script::environments::{Request, State};
 use viat_runner::script::http::{Problem, Template};
 use viat_runner::script::{Language, Metadata, Parameter, ParameterKind, ScriptDiagnostic, ScriptInfo, inspect, inspect_javascript, inspect_shell};
 
 use super::error::CliError;
 use super::output::printable;
 use crate::wiring::Home;
+
+/// The module of npm that takes types away: the one that Node itself has inside.
+const STRIPPER: &str = "amaro@1.2.1";
 
 /// Checks a script and finds out what has to be known of it to run it.
 pub fn script(language: Language, file: &Path, source: String, home: &Home) -> Result<ScriptAsset, CliError> {
@@ -46,12 +49,25 @@ fn python(file: &Path, source: &str, home: &Home) -> Result<ScriptInfo, CliError
 fn javascript(file: &Path, source: &str, home: &Home) -> Result<(ScriptInfo, Option<String>), CliError> {
     let node = home.node()?;
     let typescript = file.extension().and_then(|ending| ending.to_str()).is_some_and(|ending| matches!(ending, "ts" | "mts" | "cts"));
-    if typescript && !node.strips {
-        let message = format!("{}: Node {} cannot take the types out of TypeScript", file.display(), node.version);
-        return Err(CliError::usage(message).help("install Node 22.13 or newer, or save the script as JavaScript"));
-    }
-    let found = inspect_javascript(&node, source, typescript, None).map_err(|problem| refused(file, &problem))?;
+    let stripper = if typescript && !node.strips { Some(stripper(file, &node, home)?) } else { None };
+    let found = inspect_javascript(&node, source, typescript, stripper.as_deref()).map_err(|problem| refused(file, &problem))?;
     Ok((found.info, found.code))
+}
+
+/// What newer Nodes take types away with, for an older one: installed once per home, as an environment.
+fn stripper(file: &Path, node: &viat_runner::script::Node, home: &Home) -> Result<PathBuf, CliError> {
+    let request = Request::of_module(STRIPPER);
+    let environments = home.environments();
+    let state = environments.ask(&request).and_then(|_| environments.build(&request.key(), &home.tools()));
+    let reason = match state {
+        Ok(State::Ready { environment }) => return Ok(environments.folder(&environment).join("node_modules/amaro")),
+        Ok(State::Failed { reason }) => reason,
+        Ok(State::Building) => "its build was broken off".to_owned(),
+        Err(error) => error.to_string(),
+    };
+    let message =
+        format!("{}: Node {} cannot take the types out of TypeScript by itself, and {STRIPPER} could not be installed: {reason}", file.display(), node.version);
+    Err(CliError::usage(message).help("install Node 22.13 or newer, or save the script as JavaScript"))
 }
 
 /// A request template, as data.

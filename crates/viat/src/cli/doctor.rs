@@ -106,7 +106,7 @@ fn python(home: &Home) -> Check {
 fn node(home: &Home) -> Check {
     match home.node() {
         Ok(node) => {
-            let types = if node.strips { "takes types out of TypeScript by itself" } else { "TypeScript needs 22.13 or newer" };
+            let types = if node.strips { "takes types out of TypeScript by itself" } else { "types of TypeScript are taken out by a module that npm installs" };
             Check { name: "node", verdict: Verdict::Good, found: format!("{} {}; {types}", node.path.display(), node.version), fix: None }
         }
         Err(error) => Check {

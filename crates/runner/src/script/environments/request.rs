@@ -29,6 +29,11 @@ impl Request {
         Some(Request { language: language.name().to_owned(), dependencies, requires_python: metadata.requires_python.clone() })
     }
 
+    /// A module of npm that viat itself needs, as `name@range`.
+    pub fn of_module(module: &str) -> Request {
+        Request { language: Language::JavaScript.name().to_owned(), dependencies: vec![module.to_owned()], requires_python: None }
+    }
+
     /// Its name: the same wherever the same is asked for.
     pub fn key(&self) -> String {
         let text = serde_json::json!([self.language, self.dependencies, self.requires_python]).to_string();
