@@ -52,12 +52,15 @@ pub struct ChaosArgs {
     /// The viat to test; without it, a release build of this workspace.
     #[arg(long)]
     pub binary: Option<PathBuf>,
+    /// Keep the home and the effects also if everything held.
+    #[arg(long)]
+    pub keep: bool,
 }
 
 impl ChaosArgs {
     /// The form that is short enough for the tests.
     pub fn short(binary: PathBuf) -> ChaosArgs {
-        ChaosArgs { runs: 20, kills: 5, seed: None, disk_full: false, clock: false, binary: Some(binary) }
+        ChaosArgs { runs: 20, kills: 5, seed: None, disk_full: false, clock: false, binary: Some(binary), keep: false }
     }
 }
 
@@ -96,10 +99,11 @@ pub fn run(args: &ChaosArgs) -> Done {
     let facts = facts::collect(&lab)?;
     let violations = check::all(&lab, &people, &facts, storm.problems.clone())?;
     report::print(seed, args, &storm, &people, &facts, &violations);
-    if violations.is_empty() {
+    if violations.is_empty() && !args.keep {
         return lab.remove();
     }
-    Err(format!("{} violations (seed {seed}); everything is kept in {}", violations.len(), lab.keep()?.display()).into())
+    output::note(&format!("chaos: everything is kept in {}", lab.keep()?.display()));
+    if violations.is_empty() { Ok(()) } else { Err(format!("{} violations (seed {seed})", violations.len()).into()) }
 }
 
 fn fresh_seed() -> Done<u64> {
