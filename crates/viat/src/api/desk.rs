@@ -43,7 +43,6 @@ impl Desk {
             home: home.folder.clone(),
             base: String::new(),
             waiters: Waiters::default(),
-            progress: Default::default(),
             metrics: Arc::default(),
             progress: Listener::default(),
         };
