@@ -36,11 +36,11 @@ impl Run {
     fn count_attempt(&mut self, path: &Path, attempt: u32) {
         match path.purpose() {
             Purpose::Work => {
-                self.ledger.enter(path).attempts = attempt;
-                self.ledger.leave_open(path, None);
+                let entry = self.ledger.enter(path);
+                (entry.attempts, entry.uncertain, entry.resolutions) = (attempt, None, 0);
             }
             Purpose::Compensate => self.ledger.effect_mut(&path.entry()).into_iter().for_each(|effect| effect.undo_attempts = attempt),
-            Purpose::Resolve(_) => {}
+            Purpose::Resolve(_) => self.ledger.enter(&path.entry()).resolutions = attempt,
         }
     }
 

@@ -21,7 +21,8 @@ impl Run {
         let error = error.or_else(|| self.ledger.get(path)?.uncertain.clone());
         let Some(error) = error else { return };
         let key = script.key.clone();
-        let job = Box::new(ScriptState::new(Arc::new(args.clone()), key, 1, at));
+        let first = self.ledger.get(path).map_or(0, |entry| entry.resolutions) + 1;
+        let job = Box::new(ScriptState::new(Arc::new(args.clone()), key, first, at));
         self.change_script(path, |script| script.phase = Phase::Resolving(Unsettled { attempt, error, retry }, job));
     }
 

@@ -35,6 +35,8 @@ pub(crate) struct LedgerEntry {
     pub effect: Option<Effect>,
     /// How the last attempt ended, if that says nothing of its effect and nobody has found out yet.
     pub uncertain: Option<RunError>,
+    /// The last attempt to find out about it.
+    pub resolutions: u32,
 }
 
 /// What an entry came to.
