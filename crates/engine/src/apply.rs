@@ -65,7 +65,7 @@ impl Run {
             Event::AttemptSucceeded { path, output, .. } => self.attempt_succeeded(path, output),
             Event::Completed { path, output } => self.complete(path, output.clone(), Value::Null),
             Event::AttemptFailed { path, attempt, failure, decision } => self.attempt_failed(path, *attempt, failure, decision, at),
-            Event::AttemptCancelled { path, .. } => self.attempt_cancelled(path, at),
+            Event::AttemptCancelled { path, attempt } => self.attempt_cancelled(path, *attempt, at),
             Event::TaskDeferred { .. } => self.deferred.extend(deferred(event)),
             Event::Continued { path, error } => self.continue_past(path, error),
             Event::CatchEntered { path, error } => self.enter_catch(path, error),

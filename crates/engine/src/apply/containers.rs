@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use crate::failure::RunError;
+use crate::failure::{Failure, RunError};
 use crate::ir::{Op, Source};
 use crate::journal::Millis;
-use crate::path::Path;
-use crate::run::{Container, FrameState, Inside, LoopState, ParallelState, Phase, Role, Run};
+use crate::path::{Path, Purpose};
+use crate::policies::class::Class;
+use crate::run::{Container, FrameState, Inside, LoopState, ParallelState, Phase, Role, Run, ScriptState};
 
 impl Run {
     pub(super) fn enter_parallel(&mut self, path: &Path) {
@@ -164,7 +165,8 @@ impl Run {
     }
 
     /// An attempt that was being stopped is over.
-    pub(super) fn attempt_cancelled(&mut self, path: &Path, at: Millis) {
+    pub(super) fn attempt_cancelled(&mut self, path: &Path, attempt: u32, at: Millis) {
+        self.leave_cancelled_open(path, attempt);
         let stops: Vec<Path> = self.stops.keys().filter(|stop| path.is_inside(stop)).cloned().collect();
         if stops.is_empty() {
             return self.set_phase(path, Phase::Due { at });
@@ -172,6 +174,14 @@ impl Run {
         self.close(&path.parent());
         for stop in stops {
             self.drain(&stop);
+        }
+    }
+
+    /// What an attempt did before it heard that it was to stop is not known either.
+    fn leave_cancelled_open(&mut self, path: &Path, attempt: u32) {
+        if path.purpose() == Purpose::Work && self.job_at(path).is_some_and(ScriptState::is_in_flight) {
+            let failure = Failure::new(Class::ScriptBroken, "the attempt was told to stop; whether it took effect is unknown");
+            self.ledger.leave_open(path, Some(RunError::of_entry(path, path.last(), Some(attempt), &failure)));
         }
     }
 

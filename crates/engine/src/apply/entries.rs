@@ -35,9 +35,12 @@ impl Run {
 
     fn count_attempt(&mut self, path: &Path, attempt: u32) {
         match path.purpose() {
-            Purpose::Work => self.ledger.enter(path).attempts = attempt,
+            Purpose::Work => {
+                let entry = self.ledger.enter(path);
+                (entry.attempts, entry.uncertain, entry.resolutions) = (attempt, None, 0);
+            }
             Purpose::Compensate => self.ledger.effect_mut(&path.entry()).into_iter().for_each(|effect| effect.undo_attempts = attempt),
-            Purpose::Resolve(_) => {}
+            Purpose::Resolve(_) => self.ledger.enter(&path.entry()).resolutions = attempt,
         }
     }
 
@@ -62,10 +65,12 @@ impl Run {
         self.drop_tasks_before(path, attempt);
         let Some(job) = self.job_at(path) else { return };
         let next = (job.attempt + 1, job.reruns + u32::from(failure.code == interrupt::CODE));
+        let begun = job.is_in_flight();
         self.count_attempt(path, attempt);
         let entry = path.entry();
         let error = RunError::of_entry(&entry, entry.last(), Some(attempt), failure);
         if path.purpose() == Purpose::Work {
+            self.ledger.leave_open(path, (begun && failure.class.is_uncertain()).then(|| error.clone()));
             self.forget_errors(path);
             self.errors.push(error.clone());
         }

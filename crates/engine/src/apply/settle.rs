@@ -17,9 +17,12 @@ impl Run {
             Phase::Exhausted(error) => (Some(error.clone()), false),
             _ => (self.errors.iter().rev().find(|error| error.path.as_ref() == Some(path)).cloned(), true),
         };
+        // What was left open when the run ended.
+        let error = error.or_else(|| self.ledger.get(path)?.uncertain.clone());
         let Some(error) = error else { return };
         let key = script.key.clone();
-        let job = Box::new(ScriptState::new(Arc::new(args.clone()), key, 1, at));
+        let first = self.ledger.get(path).map_or(0, |entry| entry.resolutions) + 1;
+        let job = Box::new(ScriptState::new(Arc::new(args.clone()), key, first, at));
         self.change_script(path, |script| script.phase = Phase::Resolving(Unsettled { attempt, error, retry }, job));
     }
 
@@ -27,6 +30,7 @@ impl Run {
     pub(super) fn settle(&mut self, path: &Path, output: Option<&Value>, at: Millis) {
         let Some(Phase::Resolving(unsettled, _) | Phase::Attention(unsettled)) = self.script_at(path).map(|script| &script.phase) else { return };
         let unsettled = unsettled.clone();
+        self.ledger.leave_open(path, None);
         match output {
             Some(output) => self.take_effect(path, output),
             None if unsettled.retry => self.change_script(path, |script| {

@@ -33,6 +33,10 @@ pub(crate) struct LedgerEntry {
     pub generation: u32,
     pub memo: Option<Memo>,
     pub effect: Option<Effect>,
+    /// How the last attempt ended, if that says nothing of its effect and nobody has found out yet.
+    pub uncertain: Option<RunError>,
+    /// The last attempt to find out about it.
+    pub resolutions: u32,
 }
 
 /// What an entry came to.
@@ -104,8 +108,14 @@ impl Ledger {
         self.completed += 1;
         let order = self.completed;
         let entry = self.enter(path);
+        entry.uncertain = None;
         let undo_attempts = entry.effect.as_ref().map_or(0, |effect| effect.undo_attempts);
         entry.effect = Some(Effect { order, standing: Standing::Completed, undo: None, undo_attempts });
+    }
+
+    /// Notes what is to be found out about the last attempt of the entry at `path`; `None`: nothing.
+    pub fn leave_open(&mut self, path: &Path, error: Option<RunError>) {
+        self.enter(path).uncertain = error;
     }
 
     pub fn effect(&self, path: &Path) -> Option<&Effect> {

@@ -23,6 +23,11 @@ pub(crate) fn enter(turn: &mut Turn<'_>, frame: &Path, path: &Path, script: &Scr
     }
     let key = script.idempotency_key.as_ref().map(|key| idempotency_key(turn.fill(key, frame)?)).transpose()?;
     turn.emit(Event::ScriptEntered { path: path.clone(), args, key });
+    // Entered anew after an attempt of which nobody has found out yet what came of it.
+    let open = turn.run.ledger.get(path).filter(|entry| entry.uncertain.is_some()).map(|entry| entry.attempts);
+    if let Some(attempt) = open {
+        resolve::enter(turn, path, attempt);
+    }
     expire_zero_budgets(turn);
     Ok(())
 }

@@ -68,7 +68,8 @@ impl Books {
                 self.may_run(path)?;
                 self.set(path, Done::InPlace);
             }
-            Event::Continued { path, .. } => self.set(path, Done::Passed),
+            // An effect that was to be repeated is still in place when the repetition fails.
+            Event::Continued { path, .. } if self.entries.get(path) != Some(&Done::MayBeRepeated) => self.set(path, Done::Passed),
             Event::CompensationEntered { path } => self.may_be_undone(path)?,
             Event::EffectIrreversible { path } => {
                 self.may_be_undone(path)?;
