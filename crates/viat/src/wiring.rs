@@ -55,6 +55,13 @@ pub struct Mode {
     pub spans: Option<Output>,
 }
 
+impl Mode {
+    /// An engine whose spans are sent where the environment says so.
+    pub fn traced(output: &Output) -> Mode {
+        Mode { spans: Some(output.clone()), ..Mode::default() }
+    }
+}
+
 /// An opened embedded home.
 pub struct Home {
     /// Its folder.
@@ -124,7 +131,7 @@ impl Home {
 
     /// An engine on this home, for runs that somebody waits for.
     pub fn driver(&self, output: &Output) -> Result<Driver, CliError> {
-        self.engine(Mode { spans: Some(output.clone()), ..Mode::default() })
+        self.engine(Mode::traced(output))
     }
 
     /// An engine on this home that tells runs something and starts nothing: whoever takes them up goes on with them.

@@ -16,14 +16,11 @@ pub fn python() -> Option<PathBuf> {
     shell::succeeds(&mut command(&python, &["-c", "import pytest"])).then_some(python)
 }
 
-/// Checks python3 and node, and makes the virtual environment; what is there already stays.
+/// Installs python3 and node where they are missing and that can be done, and makes the virtual environment; what is there
+/// already stays.
 pub fn run() -> Done {
-    if !shell::succeeds(&mut command("python3", &["-c", "import sys; sys.exit(sys.version_info < (3, 9))"])) {
-        return Err("python3, 3.9 or newer, is needed: the scripts of workflows run in it (Debian: apt-get install python3 python3-venv)".into());
-    }
-    if !shell::succeeds(&mut command("node", &["-e", "process.exit(+process.versions.node.split('.')[0] < 18)"])) {
-        return Err("node, 18 or newer, is needed: scripts in JavaScript run in it (Debian: apt-get install nodejs npm)".into());
-    }
+    need(&["python3", "-c", "import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 9))"], "python3, 3.9 or newer, with venv", "python3 python3-venv")?;
+    need(&["node", "-e", "process.exit(Number(process.versions.node.split('.')[0]) >= 18 ? 0 : 1)"], "node, 18 or newer", "nodejs npm")?;
     let venv = folder();
     if python().is_none() {
         let made = shell::run(command("python3", &["-m", "venv", "--clear"]).arg(&venv));
@@ -36,6 +33,20 @@ pub fn run() -> Done {
     }
     output::note("target/venv is ready");
     Ok(())
+}
+
+/// Makes sure of a program in which scripts run: `check` succeeds where it is there and new enough.
+fn need(check: &[&str], what: &str, packages: &str) -> Done {
+    let is_there = || shell::succeeds(&mut command(check[0], &check[1..]));
+    if is_there() {
+        return Ok(());
+    }
+    if rustix::process::geteuid().is_root() && shell::succeeds(&mut command("apt-get", &["--version"])) {
+        shell::run(&mut command("apt-get", &["update", "-q"]))?;
+        let names: Vec<&str> = packages.split(' ').collect();
+        shell::run(command("apt-get", &["install", "-q", "-y", "--no-install-recommends"]).args(names).env("DEBIAN_FRONTEND", "noninteractive"))?;
+    }
+    if is_there() { Ok(()) } else { Err(format!("{what}, is needed: scripts run in it (Debian: apt-get install {packages})").into()) }
 }
 
 fn install(package: &str) -> Done {

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use viat_runner::driver::{Driver, NewsSender};
 
 use super::error::CliError;
-use super::output::Output;
 use super::watch::Watch;
 use crate::api::desk::Desk;
 use crate::wiring::{Home, Mode};
@@ -21,10 +20,10 @@ pub struct Foreground {
 }
 
 impl Foreground {
-    /// Starts an engine, whose spans are sent where the environment says.
-    pub fn begin(home: &Home, output: &Output, mode: Mode) -> Result<Foreground, CliError> {
+    /// Starts an engine.
+    pub fn begin(home: &Home, mode: Mode) -> Result<Foreground, CliError> {
         let watch = Watch::begin()?;
-        let driver = Arc::new(home.engine(Mode { spans: Some(output.clone()), ..mode })?);
+        let driver = Arc::new(home.engine(mode)?);
         let desk = Desk::open(home, &driver)?;
         Ok(Foreground { _desk: desk, driver, watch })
     }

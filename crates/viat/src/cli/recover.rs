@@ -123,7 +123,7 @@ fn take_over(id: &RunId, args: &ResumeArgs, home: &Home, output: &Output) -> Res
     if args.from.is_some() || args.accept_repeat.is_some() {
         return Err(CliError::refused(format!("run {id} has not ended: --from and --accept-repeat are for failed runs")));
     }
-    let foreground = Foreground::begin(home, output, Mode::default())?;
+    let foreground = Foreground::begin(home, Mode::traced(output))?;
     foreground.driver.adopt(id, Some(foreground.sender())).map_err(CliError::driver)?;
     test::follow(id, &foreground, home, output)
 }
@@ -175,7 +175,7 @@ fn conclude_compensation(record: &RunRecord, output: &Output) -> Result<ExitCode
 }
 
 fn ask_and_watch(id: &RunId, input: Input, home: &Home, output: &Output) -> Result<Foreground, CliError> {
-    let foreground = Foreground::begin(home, output, Mode::default())?;
+    let foreground = Foreground::begin(home, Mode::traced(output))?;
     foreground.driver.ask_and_watch(id, input, foreground.sender()).map_err(CliError::driver)?;
     Ok(foreground)
 }

@@ -50,7 +50,7 @@ pub fn test(args: &TestArgs, home: &Home, output: &Output) -> Result<ExitCode, C
     warn_of_drafts(&new, home, output)?;
     let id = new.id.clone();
     let rehearsal = args.rehearsal.rehearsal(&new.program)?;
-    let foreground = Foreground::begin(home, output, Mode { fast_forward: args.fast_forward, rehearsal, ..Mode::default() })?;
+    let foreground = Foreground::begin(home, Mode { fast_forward: args.fast_forward, rehearsal, ..Mode::default() })?;
     foreground.driver.start_run(new, Some(foreground.sender())).map_err(CliError::driver)?;
     follow(&id, &foreground, home, output)
 }
