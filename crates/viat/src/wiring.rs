@@ -4,12 +4,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use viat_dialect::Languages;
-use viat_runner::driver::{Driver, Observer, Rehearsal, Setup, Witness};
+use viat_runner::assets;
+use viat_runner::driver::{Driver, NewRun, Observer, Rehearsal, Setup, Witness};
 use viat_runner::logs::Logs;
 use viat_runner::script::environments::{Environments, Tools};
 use viat_runner::script::http::Hosts;
-use viat_runner::script::{Interpreter, Node, RunnerConfig};
-use viat_store::{SqliteStore, Store};
+use viat_runner::script::{Interpreter, Language, Node, RunnerConfig};
+use viat_store::{At, SqliteStore, Store};
 
 use crate::cli::build;
 use crate::cli::error::CliError;
@@ -127,6 +128,20 @@ impl Home {
         let list = |name: &str| std::env::var(name).ok();
         scripts.hosts = Hosts::from_lists(list(HTTP_ALLOW).as_deref(), list(HTTP_DENY).as_deref());
         Ok(scripts)
+    }
+
+    /// Makes sure, before a run begins that somebody waits for, that what its scripts are written in is there.
+    pub fn can_run(&self, new: &NewRun) -> Result<(), CliError> {
+        let scripts = assets::scripts_of(&new.program);
+        let known = scripts.iter().filter_map(|name| assets::script(self.store.as_ref(), name, At::Revision(new.revision)).ok());
+        let languages: Vec<Language> = known.map(|code| code.language).collect();
+        if languages.contains(&Language::Python) {
+            self.interpreter()?;
+        }
+        if languages.contains(&Language::JavaScript) {
+            self.node()?;
+        }
+        Ok(())
     }
 
     /// An engine on this home, for runs that somebody waits for.

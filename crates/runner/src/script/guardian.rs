@@ -45,10 +45,10 @@ const WATCH_EVERY: Duration = Duration::from_millis(50);
 /// What a guardian is told when it is started.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Charge {
-    /// The tree's cgroup.
-    pub(crate) cgroup: Option<PathBuf>,
+    /// The tree's cgroup; a path need not be text.
+    pub(crate) cgroup: Option<OsString>,
     /// Its folder.
-    pub(crate) scratch: PathBuf,
+    pub(crate) scratch: OsString,
     /// The worker's language, by name.
     pub(crate) language: String,
     /// What the tree may use.
@@ -66,7 +66,7 @@ pub fn guardian_main() -> ExitCode {
         return native::worker_main(&program);
     }
     let Some(charge) = charge.to_str().and_then(|text| serde_json::from_str::<Charge>(text).ok()) else { return ExitCode::from(64) };
-    let place = Place { cgroup: charge.cgroup.clone(), scratch: charge.scratch.clone() };
+    let place = Place { cgroup: charge.cgroup.clone().map(PathBuf::from), scratch: PathBuf::from(charge.scratch.clone()) };
     let done = guard(&place, &charge, &program, args.collect());
     // only reached when no worker was started
     place.clear();

@@ -127,8 +127,8 @@ impl Worker {
         let ends = Ends::new(protocol.into(), control.into(), log.into(), config.value_limit_of(code))?;
         let (program, args) = config.guardian.split_first().ok_or_else(|| io::Error::other("no guardian is configured"))?;
         let charge = Charge {
-            cgroup: tree.cgroup.clone(),
-            scratch: tree.scratch.clone(),
+            cgroup: tree.cgroup.clone().map(Into::into),
+            scratch: tree.scratch.clone().into(),
             language: code.language.name().to_owned(),
             limits: code.settings.limits.clone(),
         };

@@ -66,6 +66,7 @@ pub fn start(args: &StartArgs, home: &Home, output: &Output) -> Result<ExitCode,
     let Some(client) = Client::find(&home.folder)? else {
         if args.wait {
             let id = new.id.clone();
+            home.can_run(&new)?;
             let foreground = Foreground::begin(home, Mode::traced(output))?;
             foreground.driver.start_run(new, Some(foreground.sender())).map_err(CliError::driver)?;
             return follow(&id, &foreground, home, output);

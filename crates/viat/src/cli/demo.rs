@@ -57,6 +57,7 @@ fn play(args: &DemoArgs, home: &Home, output: &Output) -> Result<RunId, CliError
     let inputs = json!({"task_id": task, "topic": "local recovery", "outbox": dir.join("results"), "rehearse_failure": true});
     let new = prepare(home.store.as_ref(), &Request { workflow: WORKFLOW, which: Which::Draft, inputs: &inputs, timeout_ms: None })?;
     let id = new.id.clone();
+    home.can_run(&new)?;
     let foreground = Foreground::begin(home, Mode { rehearsal: args.rehearsal.rehearsal(&new.program)?, ..Mode::default() })?;
     foreground.driver.start_run(new, Some(foreground.sender())).map_err(CliError::driver)?;
     let mut progress = Progress::new(output);

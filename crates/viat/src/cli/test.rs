@@ -49,6 +49,7 @@ pub fn test(args: &TestArgs, home: &Home, output: &Output) -> Result<ExitCode, C
     let new = prepare(home.store.as_ref(), &Request { workflow: &args.name, which: Which::Draft, inputs: &given, timeout_ms })?;
     warn_of_drafts(&new, home, output)?;
     let id = new.id.clone();
+    home.can_run(&new)?;
     let rehearsal = args.rehearsal.rehearsal(&new.program)?;
     let foreground = Foreground::begin(home, Mode { fast_forward: args.fast_forward, rehearsal, ..Mode::default() })?;
     foreground.driver.start_run(new, Some(foreground.sender())).map_err(CliError::driver)?;
