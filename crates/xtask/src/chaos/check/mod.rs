@@ -4,6 +4,8 @@ mod attempts;
 mod history;
 mod ledger;
 mod promises;
+#[cfg(test)]
+mod tests;
 mod undo;
 mod world;
 
