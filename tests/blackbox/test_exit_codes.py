@@ -137,10 +137,9 @@ def test_failed_run_with_json_prints_its_record_and_exits_1(home):
 def test_finished_run_cannot_be_resumed_when_it_succeeded(home):
     home.step("def main():\n    return 1\n")
     run = home.record("s")["id"]
-    assert "ended" in home.run("run", "resume", run, code=3).err
+    assert "nothing to resume" in home.run("run", "resume", run, code=3).err
 
 
-@pytest.mark.xfail(reason="resume of a failed run is not there yet", strict=False)
 def test_failed_run_is_resumed_at_the_entry_that_failed(home):
     home.script("flaky", "import os\ndef main():\n    if not os.path.exists(os.environ['TRACE']):\n        raise ValueError('first')\n    return 5\n")
     home.workflow("w", "steps: [{id: a, set: 1}, {id: b, script: flaky}]\noutputs: {v: $b.output}\n")

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
 use crate::apply;
-use crate::failure::RunError;
+use crate::failure::{Failure, RunError};
 use crate::journal::{Batch, Created, Event, Millis};
 use crate::path::{Path, Purpose};
 use crate::policies::class::{Class, Kind};
@@ -307,22 +307,7 @@ impl Fold {
                     Purpose::Resolve(_) => {}
                 }
             }
-            Event::AttemptFailed { path, attempt, failure, decision } => {
-                if let Some(row) = self.attempt(path, *attempt) {
-                    row.status = AttemptStatus::Failed;
-                    row.ended_at = Some(at);
-                    row.class = Some(failure.class);
-                    row.kind = Some(failure.class.kind());
-                    row.code = Some(failure.code.clone());
-                    row.message = Some(failure.message.clone());
-                    row.extra.clone_from(&failure.extra);
-                    row.decision = Some(decision.clone());
-                }
-                self.discard_tasks(|task| task.path == *path && task.attempt < *attempt);
-                if path.purpose() == Purpose::Compensate {
-                    self.undo_failed(&path.entry(), decision);
-                }
-            }
+            Event::AttemptFailed { path, attempt, failure, decision } => self.attempt_failed(path, *attempt, failure, decision, at),
             Event::AttemptCancelled { path, attempt } => {
                 if let Some(row) = self.attempt(path, *attempt) {
                     row.status = AttemptStatus::Cancelled;
@@ -345,6 +330,23 @@ impl Fold {
             Event::Failed { error } => self.end(Status::Failed, None, Some(error), at),
             Event::Cancelled { error } => self.end(Status::Cancelled, None, Some(error), at),
             event => self.recovery(event, at),
+        }
+    }
+
+    fn attempt_failed(&mut self, path: &Path, attempt: u32, failure: &Failure, decision: &Decision, at: Millis) {
+        if let Some(row) = self.attempt(path, attempt) {
+            row.status = AttemptStatus::Failed;
+            row.ended_at = Some(at);
+            row.class = Some(failure.class);
+            row.kind = Some(failure.class.kind());
+            row.code = Some(failure.code.clone());
+            row.message = Some(failure.message.clone());
+            row.extra.clone_from(&failure.extra);
+            row.decision = Some(decision.clone());
+        }
+        self.discard_tasks(|task| task.path == *path && task.attempt < attempt);
+        if path.purpose() == Purpose::Compensate {
+            self.undo_failed(&path.entry(), decision);
         }
     }
 
