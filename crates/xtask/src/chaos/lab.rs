@@ -31,7 +31,9 @@ pub struct Lab {
 impl Lab {
     /// Makes the folder and applies the scripts and workflows to a new home.
     pub fn open(args: &ChaosArgs, binary: PathBuf) -> Done<Lab> {
-        let base = tempfile::Builder::new().prefix("viat-chaos-").tempdir()?.keep();
+        // Until everything is ready it goes by itself.
+        let folder = tempfile::Builder::new().prefix("viat-chaos-").tempdir()?;
+        let base = folder.path().to_path_buf();
         let project = base.join("project");
         let disk = args.disk_full.then(|| Disk::mount(&base.join("disk"))).transpose()?;
         let clock = args.clock.then(|| Clock::new(&base, &binary)).transpose()?;
@@ -42,6 +44,7 @@ impl Lab {
         std::fs::write(&lab.effects, "")?;
         assemble(&project)?;
         lab.viat(&["apply", &project.to_string_lossy(), "--publish"])?;
+        let _kept = folder.keep();
         Ok(lab)
     }
 
