@@ -285,10 +285,15 @@ async fn a_worker_that_grows_and_grows_is_replaced_and_a_cache_is_kept() {
         pids.dedup();
         pids.len()
     };
-    assert!(pids(&leaks).await > 1);
+    // How much is resident is the kernel's to say, and it may say so late: a hundred calls are mostly enough.
+    let mut rounds = 1;
+    while pids(&leaks).await == 1 {
+        rounds += 1;
+        assert!(rounds <= 5, "a worker that holds {rounds} times 100 MiB is kept");
+    }
     assert_eq!(pids(&caches).await, 1);
     let status = bench.pools.status();
-    assert_eq!(status.iter().map(|pool| pool.served).sum::<u64>(), 200, "{status:?}");
+    assert_eq!(status.iter().map(|pool| pool.served).sum::<u64>(), (rounds + 1) * 100, "{status:?}");
     until(|| bench.pools.status().iter().any(|pool| pool.recycled > 0 && pool.started > 1)).await;
 }
 
