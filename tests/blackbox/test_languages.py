@@ -1,8 +1,10 @@
 """Scripts in every language through the whole binary: created, refused with a place, run, logged, retried."""
 import http.server
 import json
+import pathlib
 import shutil
 import subprocess
+import sys
 import threading
 
 import pytest
@@ -95,7 +97,8 @@ def test_an_interpreter_that_is_missing_is_said_at_create_time_and_by_doctor(hom
     folder = home.base / "bin"
     folder.mkdir()
     for tool in ("python3", "sh"):
-        (folder / tool).symlink_to(shutil.which(tool))
+        # not a version manager's wrapper, which needs more than is there
+        (folder / tool).symlink_to(pathlib.Path(sys.executable if tool == "python3" else shutil.which(tool)).resolve())
     file = home.files / "j.js"
     file.write_text("export default () => 1;\n")
     done = home.run("script", "create", "--name", "j", "--language", "javascript", "--file", file, env={"PATH": folder}, code=2)
