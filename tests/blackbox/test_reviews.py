@@ -244,3 +244,24 @@ def test_a_link_made_without_a_server_works_with_one(asking):
     assert Browser(server, url).ask("POST", {"decision": "changes_requested"})[0] == 200
     assert server.ended(row["run"])["outputs"]["d"]["decision"] == "changes_requested"
     assert json.loads(asking.run("review", "show", row["id"], "--json", code=0).out)["by"] == "ana"
+
+
+def test_a_rehearsed_decision_has_what_the_form_asks_for(asking):
+    done = asking.run("workflow", "test", "w", "--decide", "check=approved", code=2)
+    assert "--decide check" in done.err and "score" in done.err and "data" in done.err
+    assert asking.runs() == [], "nothing was begun that would wait for a person after all"
+    good = 'check={"decision": "approved", "data": {"score": 4}}'
+    assert asking.record("w", "--decide", good)["outputs"]["d"]["data"] == {"score": 4, "note": None}
+    assert asking.record("w", "--decide", "check=rejected")["outputs"]["d"]["decision"] == "rejected"
+
+
+def test_what_finds_out_and_what_undoes_can_be_mocked(home):
+    home.script("s", "def main():\n    raise RuntimeError('it ran')\n")
+    home.workflow("w", """
+        steps:
+          - {id: pay, script: s, resolve: {script: s}, compensate: {script: s}}
+          - {id: undo, compensate: [pay]}
+        outputs: {paid: $pay.output, undone: $undo.output.pay}
+    """)
+    mocks = ("--inject", "pay=timeout", "--mock", 'pay:resolve={"output": {"completed": true, "output": 7}}', "--mock", 'pay:compensate={"output": 1}')
+    assert home.record("w", *mocks)["outputs"] == {"paid": 7, "undone": "compensated"}

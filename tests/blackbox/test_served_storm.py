@@ -1,10 +1,12 @@
 """Many at once, and a server that dies all the time."""
 import random
+import shutil
+import subprocess
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
-from conftest import PATIENCE, nobody_left, until
+from conftest import PATIENCE, Home, nobody_left, until
 from served import ECHO, EFFECT, TERMINAL, Server, published
 
 
@@ -124,3 +126,36 @@ def check_effects(home):
             assert count == 1, f"{path_of[key]} took effect {count} times"
         assert ends[key] <= count
     assert sum(begins.values()) <= attempts, "every begin is an attempt on record"
+
+
+def a_disk_that_is_full_for_long_loses_no_run(home):
+    """Longer than a command in the foreground would try. Called by `test_the_slow_ones`; without the right to mount it checks nothing."""
+    place = home.base / "small"
+    place.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "none", place], capture_output=True).returncode:
+        return
+    small = Home(home.base / "on_it", place / "home")
+    small.started = home.started
+    try:
+        small.script("effect", EFFECT)
+        published(small, "w", "steps: [{id: a, script: effect, args: {ms: 2000}}, {id: b, script: effect}]\n")
+        server = Server(small)
+        run = server.begin("w")
+        until(small.trace, "the attempt runs")
+        ballast = place / "ballast"
+        with open(ballast, "wb") as file:
+            while shutil.disk_usage(place).free:
+                try:
+                    file.write(b"x" * 4096)
+                    file.flush()
+                except OSError:
+                    break
+        time.sleep(35)
+        assert small.show(run)["ended_at"] is None
+        ballast.unlink()
+        assert server.ended(run)["status"] == "succeeded"
+        begun = [word for word in small.trace() if word.startswith("begin")]
+        assert len(begun) == 2, "what was done while the disk was full is not done again"
+        server.end()
+    finally:
+        subprocess.run(["umount", "-l", place], check=True)

@@ -285,7 +285,7 @@ async fn a_worker_that_grows_and_grows_is_replaced_and_a_cache_is_kept() {
         pids.dedup();
         pids.len()
     };
-    // How much is resident is the kernel's to say, and it may say so late: a hundred calls are mostly enough.
+    // A worn worker serves until its successor is there, and many calls fit into the time that takes.
     let mut rounds = 1;
     while pids(&leaks).await == 1 {
         rounds += 1;

@@ -1,9 +1,10 @@
 //! What a journal says of reviews: what a person is asked, and what they decide.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::Millis;
+use crate::expression::Evaluate;
 use crate::ir::InputDeclaration;
 
 /// What a person is asked.
@@ -43,6 +44,24 @@ pub struct ReviewDecision {
     /// The form's fields.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub data: Value,
+}
+
+impl ReviewDecision {
+    /// The decision with its data checked against the review's form and filled up with defaults. Only an approval needs data.
+    ///
+    /// # Errors
+    /// What does not fit.
+    pub fn fitting(mut self, form: &[InputDeclaration], evaluator: &dyn Evaluate) -> Result<ReviewDecision, String> {
+        if self.data.is_null() && (form.is_empty() || self.decision != Verdict::Approved) {
+            return Ok(self);
+        }
+        if form.is_empty() {
+            return Err("this review has no form: it takes no data".to_owned());
+        }
+        let given = if self.data.is_null() { Value::Object(Map::new()) } else { self.data };
+        self.data = Value::Object(evaluator.check_form(form, given)?);
+        Ok(self)
+    }
 }
 
 /// The four outcomes of a review.

@@ -79,19 +79,12 @@ pub(crate) fn expire(turn: &mut Turn<'_>, path: Path) {
 }
 
 /// A person decides.
-pub(crate) fn decide(turn: &mut Turn<'_>, review: &str, mut decision: ReviewDecision) -> Result<(), Rejection> {
+pub(crate) fn decide(turn: &mut Turn<'_>, review: &str, decision: ReviewDecision) -> Result<(), Rejection> {
     let (path, request) = open(turn, review)?;
     if decision.decision == Verdict::Expired {
         return Err(Rejection::Refused("a review expires by itself; decide approved, rejected or changes_requested".to_owned()));
     }
-    let without = decision.data.is_null() && (request.form.is_empty() || decision.decision != Verdict::Approved);
-    if !without {
-        let given = if decision.data.is_null() { Value::Object(Map::new()) } else { decision.data };
-        if request.form.is_empty() {
-            return Err(Rejection::Refused("this review has no form: it takes no data".to_owned()));
-        }
-        decision.data = Value::Object(turn.evaluator.check_form(&request.form, given).map_err(Rejection::Refused)?);
-    }
+    let decision = decision.fitting(&request.form, turn.evaluator).map_err(Rejection::Refused)?;
     turn.emit(Event::ReviewDecided { path, decision });
     Ok(())
 }

@@ -16,7 +16,8 @@ use crate::script::Stop;
 
 /// How often a failed append is tried again.
 const RETRY_EVERY: Duration = Duration::from_millis(200);
-/// For how long; then the run is let go of, as it is in the store.
+/// For how long where somebody waits in the foreground; then the run is let go of, as it is in the store. In the background
+/// nobody else would take it up while this engine lives: it is tried until it succeeds.
 const RETRY_FOR: Duration = Duration::from_secs(30);
 
 impl Loop {
@@ -125,7 +126,7 @@ impl Loop {
                 hot.batches += 1;
                 self.durable(&mut hot, commit.batch);
             }
-            Err(error) if hot.batches == 0 || error.is_refusal() || commit.since.elapsed() > RETRY_FOR => return self.lose_and_drop(hot, error),
+            Err(error) if hot.batches == 0 || error.is_refusal() || self.is_out_of_patience(commit.since) => return self.lose_and_drop(hot, error),
             Err(error) => {
                 self.tell(&hot, News::Troubled(error));
                 hot.commit = Some(commit);
@@ -137,6 +138,10 @@ impl Loop {
             }
         }
         self.keep(hot);
+    }
+
+    fn is_out_of_patience(&self, since: Instant) -> bool {
+        !self.background && since.elapsed() > RETRY_FOR
     }
 
     pub(super) fn retry(&mut self, id: &RunId) {

@@ -142,6 +142,8 @@ pub enum DriverError {
     Ended,
     /// What was asked for cannot be done with the run as it is.
     Refused(String),
+    /// As much as may waits to be written for the run.
+    Crowded,
     /// The value is nested deeper than values may be.
     TooDeep,
     /// The run would take more than a run may.
@@ -161,6 +163,7 @@ impl std::fmt::Display for DriverError {
             DriverError::Owned(owner) => write!(formatter, "the run belongs to another engine that is alive ({owner})"),
             DriverError::Ended => formatter.write_str("the run has ended"),
             DriverError::Refused(why) => formatter.write_str(why),
+            DriverError::Crowded => formatter.write_str("too much waits to be written for this run; try again later"),
             DriverError::TooDeep => write!(formatter, "the value is nested deeper than {MAX_DEPTH} levels"),
             DriverError::TooBig(detail) | DriverError::Io(detail) => formatter.write_str(detail),
             DriverError::Closed => formatter.write_str("the engine has been shut down"),

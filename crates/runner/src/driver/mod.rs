@@ -43,6 +43,8 @@ pub const CANCEL_GRACE: Duration = Duration::from_secs(5);
 
 /// What has happened to a run goes into one append up to about this size; the rest waits for the next.
 const MAX_APPEND_BYTES: usize = 16 << 20;
+/// What people may ask of one run while an append of it is under way; of more they are told to come again.
+const MAX_BACKLOG: usize = 1_000;
 
 /// What a driver is made of.
 pub struct Setup {
@@ -165,6 +167,7 @@ impl Loop {
     fn external(&mut self, run: RunId, input: Input, news: Option<NewsSender>, reply: Reply<()>) {
         match self.runs.get_mut(&run) {
             Some(hot) if hot.run.status.is_terminal() && !wakes(&input) => reply.send(Err(DriverError::Ended)),
+            Some(hot) if hot.backlog.len() >= MAX_BACKLOG => reply.send(Err(DriverError::Crowded)),
             Some(hot) => {
                 hot.news = news.or(hot.news.take());
                 self.happened(&run, Pending::Asked(input, reply));

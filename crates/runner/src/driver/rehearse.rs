@@ -13,7 +13,8 @@ use super::hot::{Hot, Pending};
 use super::{Loop, News};
 use crate::script::Stop;
 
-/// What a rehearsal does in the world's place. Entries are named by id or by path; `id:compensate` is what undoes an effect.
+/// What a rehearsal does in the world's place. Entries are named by id or by path; `id:compensate` is what undoes an effect,
+/// `id:resolve` what finds out about its attempts.
 #[derive(Clone, Debug, Default)]
 pub struct Rehearsal {
     /// What attempts come to, without running anything.
@@ -57,21 +58,29 @@ pub enum Injected {
 
 impl Rehearsal {
     fn mock(&self, path: &Path) -> Option<&Mock> {
-        self.mocks.get(path.as_str()).or_else(|| self.mocks.get(path.last()))
+        names(path).into_iter().find_map(|name| self.mocks.get(name))
     }
 
     /// What goes wrong with this attempt.
     pub(super) fn injected(&self, path: &Path, attempt: u32) -> Option<Injected> {
-        let fits = |injection: &&Injection| injection.attempt.unwrap_or(1) == attempt && (injection.step == path.as_str() || injection.step == path.last());
+        let fits = |injection: &&Injection| injection.attempt.unwrap_or(1) == attempt && names(path).contains(&injection.step.as_str());
         self.injections.iter().find(fits).map(|injection| injection.fault)
     }
 
     /// The decision of a review, and from now on the one after it.
     fn decide(&mut self, path: &Path) -> Option<ReviewDecision> {
-        let key = if self.decisions.contains_key(path.as_str()) { path.as_str() } else { path.last() };
+        let key = names(path).into_iter().find(|name| self.decisions.contains_key(*name))?;
         let decisions = self.decisions.get_mut(key)?;
         if decisions.len() > 1 { Some(decisions.remove(0)) } else { decisions.first().cloned() }
     }
+}
+
+/// What an entry's attempts can be called, the most exact first: its path, its id, and of what finds out about an attempt
+/// `id:resolve`, whichever attempt it is about.
+fn names(path: &Path) -> [&str; 3] {
+    let last = path.last();
+    let about_any = if last.contains(':') { last.split('[').next().unwrap_or(last) } else { last };
+    [path.as_str(), last, about_any]
 }
 
 /// Whether an attempt that fails like this never had a worker.

@@ -75,8 +75,6 @@ pub struct Settings {
     pub env: Vec<String>,
     /// The hosts that it speaks to; `None` if it does not say.
     pub network: Option<Vec<String>>,
-    /// The secrets that it asks for.
-    pub secrets: Vec<String>,
 }
 
 /// The whole block.
@@ -221,7 +219,7 @@ fn is_npm_name(name: &str) -> bool {
     }
 }
 
-const KEYS: [&str; 7] = ["isolation", "pool", "limits", "env", "network", "secrets", "recycle_after"];
+const KEYS: [&str; 6] = ["isolation", "pool", "limits", "env", "network", "recycle_after"];
 
 fn settings(language: Language, table: &Table) -> Result<Settings, Wrong> {
     known("[tool.viat]", table, &KEYS)?;
@@ -251,7 +249,7 @@ fn settings(language: Language, table: &Table) -> Result<Settings, Wrong> {
     if language.is_native() && isolation == Isolation::Warm && table.contains_key("isolation") && language == Language::Shell {
         return Err(wrong("isolation", "isolation = \"warm\" is not possible in shell: each attempt is a process of its own; leave it out"));
     }
-    Ok(Settings { isolation, pool, limits, env, network: list("network")?, secrets: list("secrets")?.unwrap_or_default() })
+    Ok(Settings { isolation, pool, limits, env, network: list("network")? })
 }
 
 fn pool_settings(table: &Table) -> Result<PoolSettings, Wrong> {
@@ -382,7 +380,7 @@ mod tests {
         let text = "dependencies = [\"requests>=2\"]\nrequires-python = \">=3.10\"\n\n[tool.viat]\nisolation = \"fresh\"\npool = {min = 1, max = 3, queue = 7, queue_wait = \"500ms\"}\nlimits = {memory = \"512 MiB\", cpu = 2.5, files = 64, processes = 8, output = 1000}\nenv = [\"TOKEN\"]\nnetwork = [\"api.example.com\"]\nrecycle_after = 5";
         let read = python(text).unwrap();
         assert_eq!((read.dependencies.as_slice(), read.requires_python.as_deref()), (["requests>=2".to_owned()].as_slice(), Some(">=3.10")));
-        let Settings { isolation, pool, limits, env, network, .. } = read.settings;
+        let Settings { isolation, pool, limits, env, network } = read.settings;
         assert_eq!((isolation, pool.max, pool.queue_wait_ms, pool.recycle_after), (Isolation::Fresh, Some(3), Some(500), Some(5)));
         assert_eq!(limits, Limits { memory: Some(512 << 20), cpu_s: Some(3), files: Some(64), processes: Some(8), output: Some(1000) });
         assert_eq!((env, network), (vec!["TOKEN".to_owned()], Some(vec!["api.example.com".to_owned()])));
@@ -401,6 +399,7 @@ mod tests {
             ("dependencies = [", 3, ""),
             ("dependencies = \"x\"", 3, "dependencies is a list of texts, not string"),
             ("[tool.viat]\nisolaton = \"warm\"", 4, "[tool.viat] has no isolaton; there are isolation, pool"),
+            ("[tool.viat]\nsecrets = [\"TOKEN\"]", 4, "[tool.viat] has no secrets"),
             ("[tool.viat]\nisolation = \"cold\"", 4, "isolation is \"warm\" or \"fresh\", not \"cold\""),
             ("[tool.viat]\n\npool = {min = 3, max = 2}", 5, "pool.min is 3, more than pool.max"),
             ("[tool.viat]\npool = {max = 0}", 4, "pool.max is an integer from 1 to 1000000, not 0"),

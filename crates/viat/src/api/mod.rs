@@ -18,6 +18,7 @@ use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::Router;
@@ -27,7 +28,7 @@ use axum::routing::{get, post};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
-use viat_runner::driver::Driver;
+use viat_runner::driver::{Driver, News, Observer};
 use viat_store::Store;
 
 use crate::cli::error::CliError;
@@ -74,7 +75,7 @@ pub fn serve(home: &Home, address: SocketAddr, output: &Output) -> Result<(), Cl
     let (waiters, progress, metrics) = (Waiters::default(), Listener::default(), Arc::new(Metrics::default()));
     let mode = Mode {
         background: true,
-        observer: Some(progress.before(waiters.observer())),
+        observer: Some(note_trouble(output.clone(), progress.before(waiters.observer()))),
         metrics: Some(Arc::clone(&metrics)),
         spans: Some(output.clone()),
         ..Mode::default()
@@ -91,6 +92,20 @@ pub fn serve(home: &Home, address: SocketAddr, output: &Output) -> Result<(), Cl
     driver.shut_down(DRAIN);
     socket::remove(&home.folder, &Place::Server);
     served
+}
+
+/// Says, once, that the store fails, and hears when it does so no more.
+fn note_trouble(output: Output, next: Observer) -> Observer {
+    let troubled = AtomicBool::new(false);
+    Arc::new(move |run, news| {
+        match news {
+            News::Troubled(error) if !troubled.swap(true, Ordering::Relaxed) => output.note(&format!("store: {error}; what is to be written is tried again")),
+            News::Events(_) if troubled.swap(false, Ordering::Relaxed) => output.note("store: it writes again"),
+            News::Lost(error) => output.note(&format!("run {run} is let go of: {error}")),
+            _ => {}
+        }
+        next(run, news);
+    })
 }
 
 async fn listen(home: &Path, address: SocketAddr, mut engine: Engine, output: &Output) -> Result<(), CliError> {
@@ -158,6 +173,7 @@ fn router(engine: Engine) -> Router {
         .route("/metrics", get(metrics::show))
         .route("/api/v1/runs", post(runs::start))
         .route("/api/v1/pools", get(pools::show))
+        .route("/api/v1/reviews/{id}/links", post(reviews::link))
         .route("/links/review/{token}", get(links::show).post(links::decide).layer(DefaultBodyLimit::max(links::MAX_FORM)))
         .route("/e/{*route}", post(endpoints::call));
     finished(routes, engine)
@@ -180,7 +196,6 @@ fn of_runs() -> Router<Engine> {
         .route("/api/v1/reviews/{id}", get(reviews::show))
         .route("/api/v1/reviews/{id}/decision", post(reviews::decide))
         .route("/api/v1/reviews/{id}/extension", post(reviews::extend))
-        .route("/api/v1/reviews/{id}/links", post(reviews::link))
 }
 
 /// Every answer to what is no route is a problem document too.

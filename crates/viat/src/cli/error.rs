@@ -79,10 +79,10 @@ impl CliError {
             DriverError::Store(error) => CliError::store(error),
             DriverError::Assets(error) => CliError::assets(error),
             DriverError::Owned(_) => CliError::refused("another viat process on this home has the run, and that process is alive")
-                .help("a server's runs are reached through the server by themselves; a run in the foreground is ended there, with ^C"),
+                .help("wait until that process is through, or tell it from here: run cancel, event send, review decide and run settle reach it by themselves"),
             DriverError::Ended | DriverError::Refused(_) | DriverError::NotHere => CliError::refused(error.to_string()),
             DriverError::TooDeep | DriverError::TooBig(_) => CliError::usage(error.to_string()),
-            DriverError::Io(_) | DriverError::Closed => CliError::new(STORE, error.to_string()),
+            DriverError::Io(_) | DriverError::Closed | DriverError::Crowded => CliError::new(STORE, error.to_string()),
         }
     }
 

@@ -1,14 +1,13 @@
 //! `viat event`: send.
 
 use std::process::ExitCode;
-use std::time::Duration;
 
 use clap::Subcommand;
 use serde_json::json;
 
-use super::client::Client;
 use super::error::CliError;
 use super::output::Output;
+use super::tell::tell;
 use super::{check_event_name, find_run, inputs};
 use crate::wiring::Home;
 
@@ -35,17 +34,8 @@ pub fn run(command: &EventCommand, home: &Home, output: &Output) -> Result<ExitC
     check_event_name(name)?;
     let payload = inputs::json(data, "--data")?;
     let id = find_run(home.store.as_ref(), run)?;
-    match Client::of_run(home, &id)? {
-        Some(client) => {
-            client.post(&format!("/api/v1/runs/{id}/events"), &json!({"name": name, "data": payload}))?;
-        }
-        None => {
-            let driver = home.scribe(output)?;
-            driver.send_event(&id, name.clone(), payload).map_err(CliError::driver)?;
-            driver.shut_down(Duration::from_secs(5));
-            output.note(&format!("no server runs on this home: the run goes on when one does (viat server), or with: viat run resume {id}"));
-        }
-    }
+    let body = json!({"name": name, "data": payload});
+    tell(&id, &format!("/api/v1/runs/{id}/events"), body, home, output, |driver, _| driver.send_event(&id, name.clone(), payload).map_err(CliError::driver))?;
     if output.json {
         output.value(&json!({"run": id.as_str(), "event": name}))?;
     } else {

@@ -24,6 +24,7 @@ mod run;
 mod script;
 mod script_logs;
 mod server;
+mod tell;
 mod test;
 mod trial;
 mod versions;

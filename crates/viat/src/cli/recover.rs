@@ -1,14 +1,11 @@
 //! `viat run resume|settle|compensate|migrate`: what people do about runs that did not end well.
 
 use std::process::ExitCode;
-use std::time::Duration;
 
 use clap::Args;
-use serde::Serialize;
 use serde_json::{Value, json};
 use viat_engine::record::{Compensation, RunRecord};
 use viat_engine::{Input, Status};
-use viat_runner::driver::Driver;
 use viat_store::RunId;
 
 use super::client::Client;
@@ -16,6 +13,7 @@ use super::error::CliError;
 use super::foreground::Foreground;
 use super::output::Output;
 use super::review::user;
+use super::tell::tell;
 use super::{find_run, inputs, run_record, test};
 use crate::ask::{self, MigrateBody, ResumeBody, SettleBody, WhoBody};
 use crate::wiring::{Home, Mode};
@@ -133,7 +131,7 @@ pub fn settle(args: &SettleArgs, home: &Home, output: &Output) -> Result<ExitCod
     let completed = args.completed.as_deref().map(|output| inputs::json(output, "--completed")).transpose()?;
     let id = find_run(home.store.as_ref(), &args.run)?;
     let body = SettleBody { step: args.step.clone(), completed, not_done: args.not_done, by: args.who.by(), reason: args.who.reason.clone() };
-    tell(&id, "settle", body, home, output, |driver, body| ask::settle(driver, &id, body))?;
+    tell(&id, &format!("/api/v1/runs/{id}/settle"), body, home, output, |driver, body| ask::settle(driver, &id, body))?;
     said(&id, "settle", &format!("{} is settled", args.step), output)
 }
 
@@ -141,7 +139,7 @@ pub fn settle(args: &SettleArgs, home: &Home, output: &Output) -> Result<ExitCod
 pub fn migrate(args: &MigrateArgs, home: &Home, output: &Output) -> Result<ExitCode, CliError> {
     let id = find_run(home.store.as_ref(), &args.run)?;
     let body = MigrateBody { to_version: args.to_version, reason: args.reason.clone(), by: args.by.clone().or_else(user) };
-    tell(&id, "migrate", body, home, output, |driver, body| ask::migrate(home.store.as_ref(), driver, &id, body))?;
+    tell(&id, &format!("/api/v1/runs/{id}/migrate"), body, home, output, |driver, body| ask::migrate(home.store.as_ref(), driver, &id, body))?;
     let failed = home.store.run(&id).map_err(CliError::store)?.is_some_and(|row| row.summary.ended_at.is_some());
     if failed {
         output.note(&format!("go on with: viat run resume {id}"));
@@ -178,29 +176,6 @@ fn ask_and_watch(id: &RunId, input: Input, home: &Home, output: &Output) -> Resu
     let foreground = Foreground::begin(home, Mode::traced(output))?;
     foreground.driver.ask_and_watch(id, input, foreground.sender()).map_err(CliError::driver)?;
     Ok(foreground)
-}
-
-/// Through the server of the home, or by an engine of this command that only writes it down.
-fn tell<B: Serialize>(
-    id: &RunId,
-    what: &str,
-    body: B,
-    home: &Home,
-    output: &Output,
-    here: impl FnOnce(&Driver, B) -> Result<(), CliError>,
-) -> Result<(), CliError> {
-    if let Some(client) = Client::of_run(home, id)? {
-        client.post(&format!("/api/v1/runs/{id}/{what}"), &body)?;
-        return Ok(());
-    }
-    let driver = home.scribe(output)?;
-    here(&driver, body)?;
-    driver.shut_down(Duration::ZERO);
-    let row = home.store.run(id).map_err(CliError::store)?;
-    if row.is_some_and(|row| row.summary.ended_at.is_none()) {
-        output.note(&format!("no server runs on this home: the run goes on when one does (viat server), or with: viat run resume {id}"));
-    }
-    Ok(())
 }
 
 fn said(id: &RunId, what: &str, words: &str, output: &Output) -> Result<ExitCode, CliError> {

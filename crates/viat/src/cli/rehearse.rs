@@ -1,10 +1,10 @@
 //! What `workflow test` is told to do in the world's place: `--decide`, `--mock`, `--inject`.
 
 use serde_json::Value;
-use viat_dialect::suggest;
+use viat_dialect::{Languages, suggest};
 use viat_engine::Program;
 use viat_engine::failure::Failure;
-use viat_engine::ir::{Definition, Op};
+use viat_engine::ir::{Node, Op};
 use viat_engine::journal::{ReviewDecision, Verdict};
 use viat_engine::policies::class::Class;
 use viat_runner::driver::{Injected, Injection, Mock, Rehearsal};
@@ -40,7 +40,9 @@ impl RehearsalArgs {
         for given in &self.decide {
             let (id, text) = pair(given, "--decide")?;
             names.check(&id, &names.reviews, "review", "--decide")?;
-            rehearsal.decisions.entry(id).or_default().push(decision(&text)?);
+            let decision = decision(&text)?;
+            fits(program, &id, &decision)?;
+            rehearsal.decisions.entry(id).or_default().push(decision);
         }
         for given in &self.mock {
             let (id, text) = pair(given, "--mock")?;
@@ -81,6 +83,18 @@ fn decision(text: &str) -> Result<ReviewDecision, CliError> {
             .help("a review that is not decided expires: leave it out and add --fast-forward"));
     };
     Ok(ReviewDecision { decision, by: Some(by.unwrap_or_else(|| REHEARSER.to_owned())), comment, data })
+}
+
+/// Whether a decision has what the review's form asks for: found out before anything runs.
+fn fits(program: &Program, given: &str, decision: &ReviewDecision) -> Result<(), CliError> {
+    for node in nodes(program).filter(|node| node.id == id_of(given)) {
+        let Op::Review(review) = &node.op else { continue };
+        decision.clone().fitting(&review.form, &Languages::default()).map_err(|problem| {
+            CliError::usage(format!("--decide {given}: {problem}"))
+                .help(format!("give the form's fields: --decide '{given}={{\"decision\": \"approved\", \"data\": {{...}}}}'"))
+        })?;
+    }
+    Ok(())
 }
 
 fn mock(text: &str) -> Result<Mock, CliError> {
@@ -130,6 +144,17 @@ fn class(name: &str, flag: &str) -> Result<Class, CliError> {
     })
 }
 
+fn nodes(program: &Program) -> impl Iterator<Item = &Node> {
+    let definitions = std::iter::once(&program.main).chain(program.called.values());
+    definitions.flat_map(|definition| &definition.regions).flat_map(|region| &region.nodes)
+}
+
+/// The id of the entry that an id or a path names.
+fn id_of(given: &str) -> &str {
+    let last = given.rsplit('.').next().unwrap_or(given);
+    last.split([':', '[']).next().unwrap_or(last)
+}
+
 /// The entries that flags can name.
 struct Names {
     scripts: Vec<String>,
@@ -138,10 +163,8 @@ struct Names {
 
 impl Names {
     fn of(program: &Program) -> Names {
-        let definitions = std::iter::once(&program.main).chain(program.called.values());
-        let nodes = definitions.flat_map(|definition: &std::sync::Arc<Definition>| &definition.regions).flat_map(|region| &region.nodes);
         let (mut scripts, mut reviews) = (Vec::new(), Vec::new());
-        for node in nodes {
+        for node in nodes(program) {
             match &node.op {
                 Op::Script(_) => scripts.push(node.id.clone()),
                 Op::Review(_) => reviews.push(node.id.clone()),
@@ -153,8 +176,7 @@ impl Names {
 
     /// Whether what a flag names can be met at all: a path by its last id, attempts that undo or find out by their entry's.
     fn check(&self, given: &str, known: &[String], kind: &str, flag: &str) -> Result<(), CliError> {
-        let last = given.rsplit('.').next().unwrap_or(given);
-        let id = last.split([':', '[']).next().unwrap_or(last);
+        let id = id_of(given);
         if known.iter().any(|name| name == id) {
             return Ok(());
         }

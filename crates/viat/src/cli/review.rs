@@ -1,17 +1,17 @@
 //! `viat review`: list, show, decide, extend, link.
 
 use std::process::ExitCode;
-use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use viat_engine::record::rfc3339;
-use viat_runner::driver::{Driver, PENDING_REVIEW, WITHDRAWN};
-use viat_store::{ReviewFilter, ReviewRow, RunId, Store};
+use viat_runner::driver::{PENDING_REVIEW, WITHDRAWN};
+use viat_store::{ReviewFilter, ReviewRow, Store};
 
 use super::client::Client;
 use super::error::CliError;
 use super::output::{Output, printable};
+use super::tell::tell;
 use super::{find_run, inputs};
 use crate::ask::{self, Decision, DecisionBody, ExtensionBody, find_review};
 use crate::links::{self, LinkBody};
@@ -222,7 +222,7 @@ fn decide(args: &DecideArgs, home: &Home, output: &Output) -> Result<(), CliErro
     // Found out here, so that it is the same with and without a server.
     let run = find_review(home.store.as_ref(), &args.id)?.run;
     let path = format!("/api/v1/reviews/{}/decision", args.id);
-    tell(&run, home, output, &path, body, |store, driver, body| ask::decide(store, driver, &args.id, body))?;
+    tell(&run, &path, body, home, output, |driver, body| ask::decide(home.store.as_ref(), driver, &args.id, body))?;
     let row = find_review(home.store.as_ref(), &args.id)?;
     report(&row, &format!("review {} is decided: {}", row.id, row.status), home, output)
 }
@@ -233,7 +233,7 @@ fn extend(args: &ExtendArgs, home: &Home, output: &Output) -> Result<(), CliErro
     let body = ExtensionBody { by, span: args.span.clone().into(), until: args.until.clone(), reason: args.reason.clone() };
     let run = find_review(home.store.as_ref(), &args.id)?.run;
     let path = format!("/api/v1/reviews/{}/extension", args.id);
-    tell(&run, home, output, &path, body, |store, driver, body| ask::extend(store, driver, &args.id, body))?;
+    tell(&run, &path, body, home, output, |driver, body| ask::extend(home.store.as_ref(), driver, &args.id, body))?;
     let row = find_review(home.store.as_ref(), &args.id)?;
     let due = row.due.map_or_else(|| "never".to_owned(), rfc3339);
     report(&row, &format!("review {} expires {due}", row.id), home, output)
@@ -241,26 +241,6 @@ fn extend(args: &ExtendArgs, home: &Home, output: &Output) -> Result<(), CliErro
 
 fn report(row: &ReviewRow, line: &str, home: &Home, output: &Output) -> Result<(), CliError> {
     if output.json { output.value(&row_json(home.store.as_ref(), row)?) } else { output.line(line) }
-}
-
-/// Through whoever drives the run, or by an engine of this command that only writes it down.
-fn tell<B: serde::Serialize>(
-    run: &RunId,
-    home: &Home,
-    output: &Output,
-    path: &str,
-    body: B,
-    here: impl FnOnce(&dyn Store, &Driver, B) -> Result<ReviewRow, CliError>,
-) -> Result<(), CliError> {
-    if let Some(client) = Client::of_run(home, run)? {
-        client.post(path, &body)?;
-        return Ok(());
-    }
-    let driver = home.scribe(output)?;
-    let row = here(home.store.as_ref(), &driver, body)?;
-    driver.shut_down(Duration::ZERO);
-    output.note(&format!("no server runs on this home: the run goes on when one does (viat server), or with: viat run resume {}", row.run));
-    Ok(())
 }
 
 fn link(args: &LinkArgs, home: &Home, output: &Output) -> Result<(), CliError> {
