@@ -9,7 +9,7 @@ use viat_runner::driver::{Driver, NewRun, Observer, Rehearsal, Setup, Witness};
 use viat_runner::logs::Logs;
 use viat_runner::script::environments::{Environments, Tools};
 use viat_runner::script::http::Hosts;
-use viat_runner::script::{Interpreter, Language, Node, RunnerConfig};
+use viat_runner::script::{Interpreter, Language, Node, NodeFinder, RunnerConfig};
 use viat_store::{At, SqliteStore, Store};
 
 use crate::cli::build;
@@ -116,10 +116,12 @@ impl Home {
 
     /// How scripts are run on this home. A language that is not installed fails where it is used, unless it was named.
     pub fn scripts(&self) -> Result<RunnerConfig, CliError> {
-        let unless_named = |name: &str, error: CliError| if named(name).is_some() { Err(error) } else { Ok(()) };
-        let python = self.interpreter().map(Some).or_else(|error| unless_named(PYTHON, error).map(|()| None))?;
+        let python = match self.interpreter() {
+            Err(error) if named(PYTHON).is_some() => return Err(error),
+            found => found.ok(),
+        };
         let mut scripts = RunnerConfig::new(python, self.folder.join("scratch"));
-        scripts.node = self.node().map(Some).or_else(|error| unless_named(NODE, error).map(|()| None))?;
+        scripts.node = NodeFinder::new(self.folder.join("cache"), named(NODE));
         scripts.environments = self.environments();
         if let Some(most) = max_workers()? {
             scripts.max_workers = most;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::environments::Environments;
 use super::http::Hosts;
 use super::interpreter::Interpreter;
-use super::node::Node;
+use super::node::NodeFinder;
 use super::settings::{Isolation, Settings};
 
 /// The language of a script.
@@ -119,7 +119,7 @@ pub struct RunnerConfig {
     /// The Python to start; where there is none, scripts in Python fail as `pool_spawn_failed`.
     pub interpreter: Option<Interpreter>,
     /// The Node to start, likewise.
-    pub node: Option<Node>,
+    pub node: NodeFinder,
     /// Where built environments lie.
     pub environments: Environments,
     /// Which hosts requests of `http` scripts may go to.
@@ -152,7 +152,7 @@ impl RunnerConfig {
         let scratch = scratch.into();
         RunnerConfig {
             interpreter: interpreter.into(),
-            node: None,
+            node: NodeFinder::default(),
             environments: Environments::at(scratch.with_file_name("environments")),
             hosts: Hosts::default(),
             // not the path of the binary: it may be replaced while the engine runs

@@ -35,15 +35,7 @@ impl Interpreter {
     /// `cache_dir`, for as long as the file, its modification time and `PYENV_VERSION` stay the same; the worker's
     /// compiled modules are kept beside it.
     pub fn resolve(cache_dir: &Path, given: Option<&Path>) -> io::Result<Interpreter> {
-        let found = match given {
-            // A bare name is looked up as a shell would.
-            Some(path) => match path.to_str().filter(|name| !name.contains('/')) {
-                Some(name) => on_path(name).ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, format!("there is no {name} on PATH")))?,
-                None => path.to_path_buf(),
-            },
-            None => on_path("python3").ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "there is no python3 on PATH"))?,
-        };
-        let found = std::path::absolute(found)?;
+        let found = std::path::absolute(located(given.unwrap_or(Path::new("python3")))?)?;
         let sources = python::sources();
         let key = key(&found, &sources).map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", found.display())))?;
         let cache = cache_dir.join(format!("python-{key:016x}"));
@@ -57,11 +49,23 @@ impl Interpreter {
         let Some(interpreter) = read(&said) else {
             return Err(io::Error::other(format!("{} is no usable Python: it does not say which it is", found.display())));
         };
-        // the cache only saves time: not being able to write it is no failure
-        let draft = cache_dir.join(format!("python.{}", std::process::id()));
-        let _ = fs::create_dir_all(cache_dir).and_then(|()| fs::write(&draft, &said)).and_then(|()| fs::rename(draft, cache));
+        remember(&cache, &said);
         Ok(interpreter)
     }
+}
+
+/// A path as it is; a bare name is looked up as a shell would.
+pub(super) fn located(given: &Path) -> io::Result<PathBuf> {
+    match given.to_str().filter(|name| !name.contains('/')) {
+        Some(name) => on_path(name).ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, format!("there is no {name} on PATH"))),
+        None => Ok(given.to_path_buf()),
+    }
+}
+
+/// Keeps what a program said of itself. That only saves time: not being able to write it is no failure.
+pub(super) fn remember(cache: &Path, said: &[u8]) {
+    let (Some(folder), draft) = (cache.parent(), cache.with_extension(std::process::id().to_string())) else { return };
+    let _ = fs::create_dir_all(folder).and_then(|()| fs::write(&draft, said)).and_then(|()| fs::rename(draft, cache));
 }
 
 /// Python 3.9, as major · 100 + minor.

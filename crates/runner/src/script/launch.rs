@@ -34,7 +34,7 @@ impl Launch {
                 Launch { program, args: words(&["-I", "-S", "-X", "utf8", "-c", python::LOADER]), env: Vec::new() }
             }
             Language::JavaScript => {
-                let node = config.node.as_ref().ok_or_else(|| missing("there is no node (viat doctor)"))?;
+                let node = config.node.find().map_err(missing)?;
                 let mut args = Vec::new();
                 if let Some(memory) = code.settings.limits.memory {
                     args.push(OsString::from(format!("--max-old-space-size={}", (memory >> 20).max(1))));

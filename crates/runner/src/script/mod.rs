@@ -76,7 +76,7 @@ pub use guardian::{ARGUMENT as GUARDIAN_ARGUMENT, guardian_main};
 pub use inspect::{Inspected, Parameter, ParameterKind, ScriptDiagnostic, ScriptInfo, inspect, inspect_javascript, inspect_shell};
 pub use interpreter::Interpreter;
 pub use limits::Limits;
-pub use node::Node;
+pub use node::{Node, NodeFinder};
 pub use pools::{PoolStatus, Pools};
 pub use reservation::Reservation;
 pub use settings::{Isolation, Metadata, MetadataError, PoolSettings, Settings};

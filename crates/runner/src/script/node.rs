@@ -4,10 +4,11 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
 
-use super::interpreter::{file_key, on_path};
+use super::interpreter::{file_key, located, on_path, remember};
 
 /// The oldest Node that is taken.
 const OLDEST: u32 = 18;
@@ -34,10 +35,7 @@ impl Node {
     /// It does not start, or is too old.
     pub fn resolve(cache_dir: &Path, given: Option<&Path>) -> io::Result<Option<Node>> {
         let found = match given {
-            Some(path) => match path.to_str().filter(|name| !name.contains('/')) {
-                Some(name) => on_path(name).ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, format!("there is no {name} on PATH")))?,
-                None => path.to_path_buf(),
-            },
+            Some(path) => located(path)?,
             None => match on_path("node").or_else(|| on_path("nodejs")) {
                 Some(found) => found,
                 None => return Ok(None),
@@ -52,9 +50,7 @@ impl Node {
         let said = ask(&found)?;
         let node: Node =
             serde_json::from_slice(&said).map_err(|_| io::Error::other(format!("{} is no usable Node: it does not say which it is", found.display())))?;
-        // the cache only saves time: not being able to write it is no failure
-        let draft = cache_dir.join(format!("node.{}", std::process::id()));
-        let _ = fs::create_dir_all(cache_dir).and_then(|()| fs::write(&draft, &said)).and_then(|()| fs::rename(draft, cache));
+        remember(&cache, &said);
         node.checked().map(Some)
     }
 
@@ -64,6 +60,31 @@ impl Node {
             return Err(io::Error::other(format!("{} is Node {}; {OLDEST} or newer is needed", self.path.display(), self.version)));
         }
         Ok(self)
+    }
+}
+
+/// The Node of an engine: looked for when the first script needs it, for most homes never do.
+#[derive(Clone, Debug, Default)]
+pub struct NodeFinder {
+    cache_dir: PathBuf,
+    given: Option<PathBuf>,
+    found: Arc<OnceLock<Result<Node, String>>>,
+}
+
+impl NodeFinder {
+    /// Looks as [`Node::resolve`] does, when it has to.
+    pub fn new(cache_dir: impl Into<PathBuf>, given: Option<PathBuf>) -> NodeFinder {
+        NodeFinder { cache_dir: cache_dir.into(), given, found: Arc::default() }
+    }
+
+    /// The Node, or why there is none.
+    pub fn find(&self) -> Result<&Node, &str> {
+        let look = || match Node::resolve(&self.cache_dir, self.given.as_deref()) {
+            Ok(Some(node)) => Ok(node),
+            Ok(None) => Err("there is no node (viat doctor)".to_owned()),
+            Err(error) => Err(error.to_string()),
+        };
+        self.found.get_or_init(look).as_ref().map_err(String::as_str)
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 use viat_runner::script::{
-    Call, Context, Fault, FaultKind, Interpreter, Language, Node, Notice, Outcome, PoolConfig, Pools, Report, RunnerConfig, ScriptCode, Stop,
+    Call, Context, Fault, FaultKind, Interpreter, Language, NodeFinder, Notice, Outcome, PoolConfig, Pools, Report, RunnerConfig, ScriptCode, Stop,
 };
 
 pub struct Bench {
@@ -23,7 +23,7 @@ pub fn python() -> Interpreter {
 
 pub fn config(folder: &Path) -> RunnerConfig {
     let mut config = RunnerConfig::new(python(), folder.join("scratch"));
-    config.node = Node::resolve(&std::env::temp_dir().join("viat-runner-tests"), None).unwrap();
+    config.node = NodeFinder::new(std::env::temp_dir().join("viat-runner-tests"), None);
     config.guardian = vec![env!("CARGO_BIN_EXE_viat-guardian").into(), "__guardian".into()];
     config
 }
