@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use crate::journal::{Batch, Event, Undo, Undone};
+use crate::journal::{Batch, Event, Undone};
 use crate::path::{Path, Purpose};
 use crate::policies::class::Class;
 use crate::policies::retry::{Decision, Reason};
@@ -56,8 +56,8 @@ impl Serialize for Outcome {
 }
 
 /// The ledger of a journal: a line for each time an entry was asked for something, in that order. What a script entry came to
-/// stands where it was reached, what the run's end undid follows. Entries that are still open, or that a cancel or a deadline
-/// ended, have no line: it is not known that they took effect, nor that they did not.
+/// stands where it was reached, last if a resume began it again; what the run's end undid follows. Entries that are still open,
+/// or that a cancel or a deadline ended, have no line: it is not known that they took effect, nor that they did not.
 pub fn ledger(journal: impl IntoIterator<Item: Borrow<Batch>>) -> Vec<LedgerLine> {
     let mut fold = Fold::default();
     for batch in journal {
@@ -71,6 +71,8 @@ struct Fold {
     lines: Vec<(Path, Option<Outcome>)>,
     /// The line of each script entry's own outcome.
     own: BTreeMap<Path, usize>,
+    /// What the entries failed with whose attempt's outcome is being found out: it holds if nothing has happened.
+    open: BTreeMap<Path, Option<Outcome>>,
     /// Whether the run is undoing its effects, as its last act.
     ending: bool,
     may_repeat: BTreeSet<Path>,
@@ -100,14 +102,16 @@ impl Fold {
                 Purpose::Compensate => self.undone(path.entry(), Undone::CompensationFailed),
                 Purpose::Resolve(_) => {}
             },
+            Event::ResolveEntered { path, .. } => self.leave_open(path),
             Event::Resolved { path, attempt, output: Some(_) } => self.set(path, Outcome::CompletedAt(*attempt)),
             Event::Settled { path, output: Some(_), .. } => self.set(path, Outcome::CompletedAt(self.last_attempt(path))),
+            Event::Resolved { path, output: None, .. } | Event::Settled { path, output: None, .. } => self.close(path),
             Event::AlreadyCompleted { path } if self.is_complete(path) => self.lines.push((path.clone(), Some(Outcome::AlreadyCompleted))),
-            Event::CompensationPrepared { path, undo: Undo::Script(undo) } if undo.idempotent || !undo.retry.is_empty() => {
+            Event::CompensationPrepared { path, undo } if undo.may_be_repeated() => {
                 self.may_repeat.insert(path.clone());
             }
             Event::CompensationStarted { .. } => self.ending = true,
-            Event::Resumed { .. } => self.ending = false,
+            Event::Resumed { .. } => self.begin_anew(),
             Event::EffectIrreversible { path } => self.undone(path.clone(), Undone::Irreversible),
             Event::CompensationFailed { path, .. } => self.undone(path.clone(), Undone::CompensationFailed),
             Event::CompensateEntered { path, .. } => {
@@ -128,6 +132,29 @@ impl Fold {
     fn set(&mut self, path: &Path, outcome: Outcome) {
         if let Some(line) = self.own.get(path) {
             self.lines[*line].1 = Some(outcome);
+        }
+    }
+
+    /// What could not be undone is in place; where that is permitted the run's next end tries again.
+    fn begin_anew(&mut self) {
+        self.ending = false;
+        let again = |path: &Path| self.may_repeat.contains(path);
+        for (_, outcome) in self.lines.iter_mut().filter(|(path, _)| again(path)) {
+            outcome.take_if(|outcome| *outcome == Outcome::Undone(Undone::CompensationFailed));
+        }
+    }
+
+    /// Nobody knows what came of the entry's last attempt, so it has no line.
+    fn leave_open(&mut self, path: &Path) {
+        if let Some(line) = self.own.get(path) {
+            self.open.insert(path.clone(), self.lines[*line].1.take());
+        }
+    }
+
+    /// The last attempt did nothing: the entry came to what was said when it failed.
+    fn close(&mut self, path: &Path) {
+        if let (Some(outcome), Some(line)) = (self.open.remove(path), self.own.get(path)) {
+            self.lines[*line].1 = outcome;
         }
     }
 

@@ -162,6 +162,9 @@ pub struct LedgerRecord {
     pub status: LedgerStatus,
     /// Its place in the order of completion, from 1.
     pub order: u32,
+    /// Why it is not undone: what undoing it failed with, or what its author says of it; `null` otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
 }
 
 /// What became of an effect.
@@ -257,14 +260,23 @@ impl RunRecord {
     }
 }
 
+/// What an effect's author said of undoing it.
+#[derive(Clone, Debug, Default)]
+struct Undoable {
+    /// Whether the undoing may be repeated.
+    may_repeat: bool,
+    /// Why it cannot be undone, if it cannot.
+    irreversible: Option<String>,
+}
+
 /// The record in the making, with the indices that keep it linear in the journal's length.
 #[derive(Default)]
 struct Fold {
     record: Option<RunRecord>,
     /// Attempts of each entry, as indices into the record's list.
     attempts_of: BTreeMap<Path, Vec<usize>>,
-    /// Effects whose author said how to undo them, and whether that may be repeated.
-    undoable: BTreeMap<Path, bool>,
+    /// Effects whose author said how to undo them, or that nobody can.
+    undoable: BTreeMap<Path, Undoable>,
     /// How many effects have completed so far.
     completed: u32,
     /// The entries about which a person has to say something, and why.
@@ -303,7 +315,7 @@ impl Fold {
                 }
                 match path.purpose() {
                     Purpose::Work => self.completed(path),
-                    Purpose::Compensate => self.undone(&path.entry(), LedgerStatus::Compensated),
+                    Purpose::Compensate => self.undone(&path.entry(), LedgerStatus::Compensated, None),
                     Purpose::Resolve(_) => {}
                 }
             }
@@ -346,7 +358,7 @@ impl Fold {
         }
         self.discard_tasks(|task| task.path == *path && task.attempt < attempt);
         if path.purpose() == Purpose::Compensate {
-            self.undo_failed(&path.entry(), decision);
+            self.undo_failed(&path.entry(), failure, decision);
         }
     }
 
@@ -371,7 +383,7 @@ impl Fold {
         if let Some(record) = &mut self.record {
             // Done again after it was undone.
             record.ledger.retain(|row| row.path != *path);
-            record.ledger.push(LedgerRecord { path: path.clone(), status: LedgerStatus::Completed, order: self.completed });
+            record.ledger.push(LedgerRecord { path: path.clone(), status: LedgerStatus::Completed, order: self.completed, reason: None });
         }
     }
 

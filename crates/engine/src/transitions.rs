@@ -1,10 +1,12 @@
 //! Every change of state of a run and of its entries, one record each.
 
+mod doing;
 mod recovery;
 
 use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
 
+use doing::Doing;
 use serde::Serialize;
 
 use crate::failure::RunError;
@@ -50,8 +52,20 @@ pub fn transitions(journal: impl IntoIterator<Item: Borrow<Batch>>) -> Vec<Trans
         for event in &batch.events {
             fold.event(event, batch.at);
         }
+        fold.settle(batch.at);
     }
-    fold.rows
+    changes(fold.rows)
+}
+
+/// Without the rows that say nothing new.
+fn changes(mut rows: Vec<Transition>) -> Vec<Transition> {
+    let mut attempts: BTreeMap<Option<Path>, Option<u32>> = BTreeMap::new();
+    rows.retain(|row| {
+        let before = attempts.insert(row.step_name.clone(), row.attempt).flatten();
+        let same = row.from_status == Some(row.to_status) && row.attempt == before;
+        !same || row.error_type.is_some() || row.by.is_some() || row.reason.is_some()
+    });
+    rows
 }
 
 #[derive(Default)]
@@ -67,11 +81,21 @@ struct Fold {
     may_repeat: BTreeSet<Path>,
     /// Whether the run is undoing its effects, as its last act.
     ending: bool,
+    doing: Doing,
     rows: Vec<Transition>,
 }
 
 impl Fold {
+    /// After a batch the run goes on, waits, or needs a person's word.
+    fn settle(&mut self, at: Millis) {
+        let root = Path::root();
+        let Some("running" | "waiting" | "needs_attention" | "migrated") = self.statuses.get(&root).copied() else { return };
+        let Some((status, class)) = self.doing.status().filter(|(status, _)| self.statuses.get(&root) != Some(status)) else { return };
+        self.to(&root, status, at).error_type = class.map(|class| class.name().to_owned());
+    }
+
     fn event(&mut self, event: &Event, at: Millis) {
+        self.doing.event(event);
         let root = Path::root();
         match event {
             Event::Created(created) => {

@@ -30,6 +30,7 @@ impl Run {
                 self.deferred.retain(|task| task.path != path);
             }
         }
+        self.ledger.retry_undoing();
         self.status = Status::Running;
         self.error = None;
         self.outputs = None;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::failure::RunError;
-use crate::journal::{Ending, Millis, Undone};
+use crate::journal::{Ending, Millis, Undo, Undone};
 use crate::mutants::{self, Mutant};
 use crate::path::Path;
 use crate::policies::retry::Decision;
@@ -52,7 +52,7 @@ impl Run {
 
     /// An attempt to undo the effect at `path` failed, and no other follows now.
     pub(super) fn undo_failed(&mut self, path: &Path, decision: &Decision) {
-        let may_repeat = self.ledger.undo_script(path).is_some_and(|undo| undo.idempotent || !undo.retry.is_empty());
+        let may_repeat = self.ledger.effect(path).and_then(|effect| effect.undo.as_deref()).is_some_and(Undo::may_be_repeated);
         if decision.is_cut_short() && may_repeat && self.undo.is_none() {
             // A `compensate` entry was ended: the run's own undoing has another go at it.
             self.end_undo(path, Standing::Completed, None);

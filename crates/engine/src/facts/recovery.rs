@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Count, Fact};
-use crate::journal::{Event, Undo, Undone};
+use crate::journal::{Event, Undone};
 use crate::path::Path;
 
 /// What of a run's undoing has to be remembered to count it.
@@ -22,7 +22,7 @@ pub(super) struct Undoing {
 impl Undoing {
     pub fn event(&mut self, event: &Event, facts: &mut Vec<Fact>) {
         match event {
-            Event::CompensationPrepared { path, undo: Undo::Script(undo) } if undo.idempotent || !undo.retry.is_empty() => {
+            Event::CompensationPrepared { path, undo } if undo.may_be_repeated() => {
                 self.may_repeat.insert(path.clone());
             }
             Event::CompensationStarted { .. } => self.ending = true,

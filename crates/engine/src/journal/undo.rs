@@ -17,6 +17,13 @@ pub enum Undo {
     Unusable(String),
 }
 
+impl Undo {
+    /// Whether its author gave leave to do it again after an attempt that came to nothing, or whose outcome is unknown.
+    pub fn may_be_repeated(&self) -> bool {
+        matches!(self, Undo::Script(undo) if undo.idempotent || !undo.retry.is_empty())
+    }
+}
+
 /// A script that undoes an effect.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct UndoScript {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Compensation, Decision, Fold, LedgerStatus, Millis, Path, Reason, ReviewRecord, Status};
+use super::{Compensation, Decision, Failure, Fold, LedgerStatus, Millis, Path, Reason, ReviewRecord, Status, Undoable};
 use crate::journal::{Event, ReviewDecision, ReviewRequest, Undo};
 
 /// The status of a review that nobody has decided yet.
@@ -12,8 +12,8 @@ impl Fold {
     pub(super) fn recovery(&mut self, event: &Event, at: Millis) {
         match event {
             Event::CompensationPrepared { path, undo } => {
-                let may_repeat = matches!(undo, Undo::Script(undo) if undo.idempotent || !undo.retry.is_empty());
-                self.undoable.insert(path.clone(), may_repeat);
+                let irreversible = if let Undo::Irreversible(why) = undo { Some(why.clone()) } else { None };
+                self.undoable.insert(path.clone(), Undoable { may_repeat: undo.may_be_repeated(), irreversible });
             }
             Event::CompensationStarted { error, .. } => {
                 self.withdraw_reviews();
@@ -25,8 +25,11 @@ impl Fold {
                     record.ended_at = None;
                 }
             }
-            Event::EffectIrreversible { path } => self.undone(path, LedgerStatus::Irreversible),
-            Event::CompensationFailed { path, .. } => self.undone(path, LedgerStatus::CompensationFailed),
+            Event::EffectIrreversible { path } => {
+                let why = self.undoable.get(path).and_then(|undoable| undoable.irreversible.clone());
+                self.undone(path, LedgerStatus::Irreversible, why);
+            }
+            Event::CompensationFailed { path, failure } => self.undone(path, LedgerStatus::CompensationFailed, Some(failure.message.clone())),
             Event::Resolved { path, attempt, output: Some(_) } => {
                 if let Some(row) = self.attempt(path, *attempt) {
                     row.decision = Some(Decision::stop(Reason::Resolved));
@@ -84,6 +87,10 @@ impl Fold {
         record.outputs = None;
         record.ended_at = None;
         record.deadline = deadline;
+        let again = |path: &Path| self.undoable.get(path).is_some_and(|undoable| undoable.may_repeat);
+        for row in record.ledger.iter_mut().filter(|row| row.status == LedgerStatus::CompensationFailed && again(&row.path)) {
+            (row.status, row.reason) = (LedgerStatus::Completed, None);
+        }
         // What is done again asks again for its tasks.
         let named = |path: &Path| from.is_some_and(|from| path == from || path.is_inside(from));
         let first = self.reached.iter().filter(|(path, _)| named(path)).map(|(_, at)| *at).min();
@@ -94,10 +101,11 @@ impl Fold {
         }
     }
 
-    pub(super) fn undone(&mut self, path: &Path, status: LedgerStatus) {
+    pub(super) fn undone(&mut self, path: &Path, status: LedgerStatus, reason: Option<String>) {
         let rows = self.record.iter_mut().flat_map(|record| &mut record.ledger);
         for row in rows.filter(|row| row.path == *path) {
             row.status = status;
+            row.reason.clone_from(&reason);
         }
         if status == LedgerStatus::Compensated && self.record.as_ref().is_some_and(|record| record.compensation == Compensation::Running) {
             self.discard_tasks(|task| task.path == *path);
@@ -106,11 +114,11 @@ impl Fold {
         }
     }
 
-    pub(super) fn undo_failed(&mut self, path: &Path, decision: &Decision) {
+    pub(super) fn undo_failed(&mut self, path: &Path, failure: &Failure, decision: &Decision) {
         let by_run = self.record.as_ref().is_some_and(|record| record.compensation == Compensation::Running);
-        let has_another_go = decision.is_cut_short() && !by_run && self.undoable.get(path) == Some(&true);
+        let has_another_go = decision.is_cut_short() && !by_run && self.undoable.get(path).is_some_and(|undoable| undoable.may_repeat);
         if decision.retry_wait_ms().is_none() && !has_another_go {
-            self.undone(path, LedgerStatus::CompensationFailed);
+            self.undone(path, LedgerStatus::CompensationFailed, Some(format!("{}: {}", failure.code, failure.message)));
         }
     }
 

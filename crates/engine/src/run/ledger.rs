@@ -146,6 +146,16 @@ impl Ledger {
         found.into_iter().map(|(_, path)| path.clone()).collect()
     }
 
+    /// The run is begun anew: what could not be undone is in place, and its next end tries again where that is permitted.
+    pub fn retry_undoing(&mut self) {
+        let effects = self.entries.values_mut().filter_map(|entry| entry.effect.as_mut());
+        for effect in effects.filter(|effect| effect.standing == Standing::CompensationFailed) {
+            if effect.undo.as_deref().is_some_and(Undo::may_be_repeated) {
+                effect.standing = Standing::Completed;
+            }
+        }
+    }
+
     /// What the entry at `path` came to does not hold any more, so neither does what the loops around it came to.
     pub fn forget(&mut self, path: &Path) {
         if let Some(entry) = self.entries.get_mut(path) {
@@ -190,10 +200,10 @@ impl Ledger {
 }
 
 impl Run {
-    /// The run's effects, in order of completion. One that is being undone is in place still.
+    /// The run's effects, in order of completion, without reasons. One that is being undone is in place still.
     pub fn effects(&self) -> Vec<LedgerRecord> {
         let effects = self.ledger.entries.iter().filter_map(|(path, entry)| entry.effect.as_ref().map(|effect| (path, effect)));
-        let rows = effects.map(|(path, effect)| LedgerRecord { path: path.clone(), status: effect.standing.shown(), order: effect.order });
+        let rows = effects.map(|(path, effect)| LedgerRecord { path: path.clone(), status: effect.standing.shown(), order: effect.order, reason: None });
         let mut rows: Vec<LedgerRecord> = rows.collect();
         rows.sort_by_key(|row| row.order);
         rows

@@ -1,7 +1,7 @@
 //! The changes of state of recovery: undoing, finding out, people's decisions, beginning anew.
 
-use super::{Fold, Millis};
-use crate::journal::{Ending, Event, Undo};
+use super::{Fold, Millis, key};
+use crate::journal::{Ending, Event};
 use crate::path::{Path, Purpose};
 
 impl Fold {
@@ -10,10 +10,10 @@ impl Fold {
         match event {
             Event::AttemptStarted { path, attempt, .. } => self.helper(path, ("resolving", "undoing"), *attempt, at),
             Event::AttemptSucceeded { path, attempt, .. } => {
+                self.helper(path, ("resolving", "compensated"), *attempt, at);
                 if path.purpose() == Purpose::Compensate {
                     *self.generations.entry(path.entry()).or_default() += 1;
                 }
-                self.helper(path, ("resolving", "compensated"), *attempt, at);
             }
             Event::AttemptCancelled { path, attempt } => self.helper(path, ("cancelled", "cancelled"), *attempt, at),
             Event::AttemptFailed { path, attempt, failure, decision } => {
@@ -31,8 +31,14 @@ impl Fold {
     }
 
     fn helper(&mut self, path: &Path, (resolves, undoes): (&'static str, &'static str), attempt: u32, at: Millis) {
-        let status = if path.purpose() == Purpose::Compensate { undoes } else { resolves };
-        self.to(&path.entry(), status, at).attempt = Some(attempt);
+        let undo = path.purpose() == Purpose::Compensate;
+        let entry = path.entry();
+        // What undoes has a key of its own.
+        let generation = self.generations.get(&entry).copied().unwrap_or(0);
+        let key = undo.then(|| key::idempotency(&self.run, path, generation));
+        let row = self.to(&entry, if undo { undoes } else { resolves }, at);
+        row.attempt = Some(attempt);
+        row.side_effect_id = key.or(row.side_effect_id.take());
     }
 
     pub(super) fn recovery(&mut self, event: &Event, at: Millis) {
@@ -50,7 +56,7 @@ impl Fold {
                 self.person(by.as_ref(), reason.as_ref());
             }
             Event::CompensationPrepared { path, undo } => {
-                if matches!(undo, Undo::Script(undo) if undo.idempotent || !undo.retry.is_empty()) {
+                if undo.may_be_repeated() {
                     self.may_repeat.insert(path.clone());
                 } else {
                     self.may_repeat.remove(path);
@@ -72,6 +78,7 @@ impl Fold {
                 self.ending = false;
                 self.to(&root, "running", at);
                 self.person(by.as_ref(), reason.as_ref().or(accept_repeat.as_ref()));
+                self.may_be_undone_again(at);
             }
             Event::Migrated { version, by, reason, .. } => {
                 self.version = *version;
@@ -95,6 +102,14 @@ impl Fold {
                 self.person(decision.by.as_ref(), decision.comment.as_ref());
             }
             _ => {}
+        }
+    }
+
+    /// What could not be undone is in place again, where its author gave leave to repeat the undoing.
+    fn may_be_undone_again(&mut self, at: Millis) {
+        let failed = self.statuses.iter().filter(|(path, status)| **status == "compensation_failed" && self.may_repeat.contains(path));
+        for path in failed.map(|(path, _)| path.clone()).collect::<Vec<_>>() {
+            self.to(&path, "completed", at);
         }
     }
 

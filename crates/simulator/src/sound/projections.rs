@@ -106,11 +106,28 @@ fn changes(world: &World<'_>, effects: &[LedgerRecord]) -> Result<(), String> {
             return Err(format!("the transitions leave {} {:?}, the run {}", effect.path, standing.get(&effect.path), name(effect.status)));
         }
     }
+    if !world.run.status.is_terminal() {
+        open_ones_have_no_line(world, &statuses)?;
+    }
     // A migration is a record of the run's, after which it is what it was.
     let of_run = changes.iter().rev().filter(|change| change.step_name.is_none() && change.to_status != "migrated");
     let last = of_run.map(|change| change.to_status).next().unwrap_or("");
-    if world.run.status.is_terminal() && last != world.run.status.name() {
+    let live = matches!(last, "queued" | "running" | "waiting" | "needs_attention");
+    if (world.run.status.is_terminal() || live) && last != world.run.status.name() {
         return Err(format!("the transitions leave the run {last}, it is {}", world.run.status.name()));
+    }
+    Ok(())
+}
+
+/// As long as nobody knows what came of an entry, the ledger does not say that it failed.
+fn open_ones_have_no_line(world: &World<'_>, statuses: &BTreeMap<Option<&Path>, &str>) -> Result<(), String> {
+    let lines: Vec<LedgerLine> = ledger(&world.journal);
+    for (path, status) in statuses.iter().filter_map(|(path, status)| path.map(|path| (path, *status))) {
+        let last = lines.iter().rfind(|line| line.path == *path).map(|line| line.outcome);
+        let failed = matches!(last, Some(Outcome::Failed | Outcome::RetryExhausted | Outcome::ManualReview));
+        if failed && matches!(status, "uncertain" | "resolving" | "needs_attention") {
+            return Err(format!("{path} is {status}, the ledger says {last:?} already"));
+        }
     }
     Ok(())
 }
@@ -124,9 +141,15 @@ fn stands<'c>(standing: &mut BTreeMap<&'c Path, &'c str>, path: &'c Path, change
 }
 
 fn keyed(world: &World<'_>, path: &Path, change: &Transition) -> Result<(), String> {
-    let (Some(attempt), "running") = (change.attempt, change.to_status) else { return Ok(()) };
-    match world.keys.get(&(path.clone(), attempt)) {
+    let (attempt, of) = match (change.attempt, change.to_status) {
+        (Some(attempt), "running") => (attempt, path.clone()),
+        (Some(attempt), "undoing") => (attempt, path.compensation()),
+        _ => return Ok(()),
+    };
+    match world.keys.get(&(of, attempt)) {
         given if given == change.side_effect_id.as_ref() => Ok(()),
+        // No worker was to be had.
+        None if change.to_status == "undoing" => Ok(()),
         given => Err(format!("{path} #{attempt} was given the key {given:?}, the transitions say {:?}", change.side_effect_id)),
     }
 }
