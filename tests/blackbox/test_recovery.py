@@ -1,4 +1,7 @@
 """What people do about runs that did not end well: resume, settle, compensate, migrate; with a server and without one."""
+import os
+import pwd
+
 import pytest
 
 from conftest import TOUCH
@@ -103,6 +106,69 @@ def test_an_undoing_that_fails_is_told(home):
     done = home.run("run", "compensate", run, "--json")
     assert done.code == 1 and done.data()["compensation"] == "partial"
     assert "a compensated" in home.run("run", "ledger", run, code=0).out
+
+
+def test_what_is_in_place_and_why_and_what_comes_next(home):
+    home.server = None
+    home.script("step", STEP)
+    home.script("bad", "def main(name):\n    raise RuntimeError('the desk is closed')\n")
+    published(home, "w", (UNDOES % "bad").replace("manual", "auto"))
+    run = begin(home, "w")
+    shown = home.run("run", "show", run, code=0).out
+    assert "b is not undone: RuntimeError: the desk is closed" in shown
+    assert f"viat run resume {run}" in shown and f"viat run compensate {run}" in shown
+    assert {row["path"]: row.get("reason") for row in home.show(run)["ledger"]} == {"a": None, "b": "RuntimeError: the desk is closed"}
+    assert "migrate" not in shown, "nothing is newer"
+    home.script("step", STEP)
+    again = home.run("run", "resume", run, code=0)
+    assert f"viat run migrate {run} --to-version 1" in again.err and "script step has version 2, the run has 1" in again.err
+
+
+def test_an_undoing_that_may_be_repeated_is_tried_again_by_the_next_end(home):
+    """The one without `retry` is left to a person: a second try might undo twice."""
+    home.server = None
+    home.script("step", STEP)
+    home.script("refuse", TOUCH + "import viat\ndef main(name):\n    mark(name)\n    raise viat.ViatError(code='no', message='m')\n")
+    flow = """
+    steps:
+      - {id: a, script: step, args: {name: a}, compensate: {script: refuse, args: {name: undo_a}, retry: {times: 1, initial_ms: 10, factor: 1.0, max_ms: 10}}}
+      - {id: b, script: step, args: {name: b}, compensate: {script: refuse, args: {name: undo_b}}}
+      - {id: z, script: refuse, args: {name: z}}
+    """
+    published(home, "w", flow)
+    run = begin(home, "w")
+    assert home.trace() == ["a", "b", "z", "undo_b", "undo_a"]
+    home.run("run", "resume", run, code=1)
+    assert home.trace()[5:] == ["z", "undo_a"]
+    assert [row["status"] for row in home.show(run)["ledger"]] == ["compensation_failed"] * 2
+    home.run("run", "compensate", run)
+    assert home.trace()[7:] == ["undo_b", "undo_a"], "a person's word is leave for both"
+
+
+def test_an_output_that_does_not_fit_its_undoing_is_told_when_it_is_given(home):
+    home.server = None
+    home.script("step", STEP)
+    home.script("find", "def main():\n    return {'completed': 'unknown'}\n")
+    published(home, "unknown", UNKNOWN.replace("outputs", "    compensate: {script: step, args: {name: $pay.output.id}}\noutputs"))
+    run = begin(home, "unknown")
+    assert home.run("run", "ledger", run, code=0).out == "", "what is not known has no line"
+    assert "pay cannot be undone with this output" in home.run("run", "settle", run, "--step", "pay", "--completed", "{}", code=0).err
+
+
+def test_the_run_itself_waits_on_record(home):
+    published(home, "w", "steps: [{id: nap, wait: {for: PT0.05S}}]")
+    run = home.run("run", "start", "w", "--wait", "--json", code=0).data()["id"]
+    rows = home.run("run", "transitions", run, "--json", code=0).data()
+    assert [row["to_status"] for row in rows if row["step_name"] is None] == ["queued", "running", "waiting", "succeeded"]
+
+
+def test_who_is_known_without_a_variable(home):
+    """And the table has a column for it."""
+    published(home, "w", "steps: [{id: nap, wait: {for: PT1H}}]")
+    run = home.run("run", "start", "w", code=0).out.strip()
+    home.run("run", "cancel", run, "--reason", "a mistake", env={"USER": None, "LOGNAME": None}, code=0)
+    name = pwd.getpwuid(os.getuid()).pw_name
+    assert f"{name}: a mistake" in home.run("run", "transitions", run, code=0).out
 
 
 @pytest.mark.parametrize("word", ["completed", "not_done"])

@@ -13,6 +13,9 @@ impl Fold {
         match event {
             Event::CompensationPrepared { path, undo } => {
                 let irreversible = if let Undo::Irreversible(why) = undo { Some(why.clone()) } else { None };
+                if let Undo::Unusable(why) = undo {
+                    self.explain(path, why);
+                }
                 self.undoable.insert(path.clone(), Undoable { may_repeat: undo.may_be_repeated(), irreversible });
             }
             Event::CompensationStarted { error, .. } => {
@@ -111,6 +114,14 @@ impl Fold {
             self.discard_tasks(|task| task.path == *path);
             let tasks = self.record.as_ref().map_or(&[][..], |record| &record.deferred);
             self.discarded_by_end.retain(|at| tasks.get(*at).is_some_and(|task| task.path != *path));
+        }
+    }
+
+    /// The effect at `path` is in place, and cannot be undone.
+    fn explain(&mut self, path: &Path, why: &str) {
+        let rows = self.record.iter_mut().flat_map(|record| &mut record.ledger);
+        for row in rows.filter(|row| row.path == *path) {
+            row.reason = Some(why.to_owned());
         }
     }
 

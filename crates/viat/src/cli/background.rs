@@ -14,6 +14,7 @@ use super::foreground::Foreground;
 use super::history::unreadable;
 use super::output::Output;
 use super::progress::Progress;
+use super::review::user;
 use super::test::{conclude, follow, warn_of_deadline};
 use super::{find_run, inputs};
 use crate::start::{Request, Which, prepare, queue};
@@ -48,7 +49,7 @@ pub struct StartArgs {
 pub struct CancelArgs {
     /// The run's id.
     run: String,
-    /// Who cancels it.
+    /// Who cancels it [default: the user's name].
     #[arg(long)]
     by: Option<String>,
     /// Why.
@@ -99,7 +100,7 @@ pub fn cancel(args: &CancelArgs, home: &Home, output: &Output) -> Result<(), Cli
     let id = find_run(home.store.as_ref(), &args.run)?;
     match Client::of_run(home, &id)? {
         Some(client) => {
-            client.post(&format!("/api/v1/runs/{id}/cancel"), &json!({"by": args.by, "reason": args.reason}))?;
+            client.post(&format!("/api/v1/runs/{id}/cancel"), &json!({"by": args.by.clone().or_else(user), "reason": args.reason}))?;
         }
         None => cancel_here(&id, args, home, output)?,
     }
@@ -112,7 +113,7 @@ pub fn cancel(args: &CancelArgs, home: &Home, output: &Output) -> Result<(), Cli
 /// Without a server the run is taken over for as long as it takes to end it.
 fn cancel_here(id: &RunId, args: &CancelArgs, home: &Home, output: &Output) -> Result<(), CliError> {
     let driver = home.driver(output)?;
-    driver.cancel(id, args.by.clone(), args.reason.clone()).map_err(CliError::driver)?;
+    driver.cancel(id, args.by.clone().or_else(user), args.reason.clone()).map_err(CliError::driver)?;
     let until = std::time::Instant::now() + END_WITHIN;
     loop {
         let row = home.store.run(id).map_err(CliError::store)?;

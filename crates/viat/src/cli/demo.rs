@@ -98,7 +98,7 @@ fn report(record: &RunRecord, dir: &Path, output: &Output) -> Result<(), CliErro
     if let Some(outputs) = &record.outputs {
         line("outputs", &outputs.to_string())?;
     }
-    run::explain_error(record, output);
+    run::error_lines(record, output).iter().for_each(|line| output.note(line));
     output.line("")?;
     output.line("Look closer:")?;
     let home = dir.join(".viat");

@@ -6,7 +6,7 @@ use viat_engine::transitions::transitions;
 use viat_store::{RunId, Store, big};
 
 use super::error::CliError;
-use super::output::Output;
+use super::output::{Output, printable};
 use crate::wiring::Home;
 
 /// Folds the batches of a run's journal, one after the other: together they may take more memory than there is.
@@ -35,6 +35,14 @@ pub fn show_ledger(id: &RunId, home: &Home, output: &Output) -> Result<(), CliEr
     Ok(())
 }
 
+/// Of what a person did, or what is said of it.
+fn who_and_why(by: Option<&str>, reason: Option<&str>) -> String {
+    match (by, reason) {
+        (Some(by), Some(reason)) => format!("{by}: {reason}"),
+        (by, reason) => by.or(reason).unwrap_or_default().to_owned(),
+    }
+}
+
 /// Prints every change of state.
 pub fn show_transitions(id: &RunId, home: &Home, output: &Output) -> Result<(), CliError> {
     let found = read(home.store.as_ref(), id, |journal| transitions(journal))?;
@@ -53,8 +61,9 @@ pub fn show_transitions(id: &RunId, home: &Home, output: &Output) -> Result<(), 
                 row.attempt.map(|attempt| attempt.to_string()).unwrap_or_default(),
                 text(row.error_type.as_deref()),
                 text(row.side_effect_id.as_deref()),
+                printable(&who_and_why(row.by.as_deref(), row.reason.as_deref())),
             ]
         })
         .collect();
-    output.table(&["TIME", "STEP", "FROM", "TO", "TRY", "ERROR", "SIDE EFFECT"], &rows, "no transitions")
+    output.table(&["TIME", "STEP", "FROM", "TO", "TRY", "ERROR", "SIDE EFFECT", "WHO AND WHY"], &rows, "no transitions")
 }

@@ -88,7 +88,7 @@ impl Progress {
             }
             Event::Continued { path, error } => self.line(&format!("  {} {path} continues past {}", self.output.paint("33", "→"), error.code)),
             Event::CatchEntered { path, error } => self.line(&format!("  {} {path} recovers from {}", self.output.paint("33", "→"), error.code)),
-            Event::Adopted { .. } => self.line("  … taken over from an engine that died"),
+            Event::Adopted { .. } => self.line("  … taken over from an engine that is gone"),
             Event::DeadlineExceeded { message } => self.line(&format!("  {} {message}", self.output.paint("31", "⏱"))),
             Event::CancelRequested { .. } => self.line("  ■ cancel requested"),
             Event::WaitEntered { path, due, event, .. } => self.waits(path, *due, event.as_deref()),

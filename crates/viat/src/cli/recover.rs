@@ -4,17 +4,18 @@ use std::process::ExitCode;
 
 use clap::Args;
 use serde_json::{Value, json};
+use viat_engine::Input;
 use viat_engine::record::{Compensation, RunRecord};
-use viat_engine::{Input, Status};
+use viat_runner::driver::DriverError;
 use viat_store::RunId;
 
 use super::client::Client;
 use super::error::CliError;
 use super::foreground::Foreground;
-use super::output::Output;
+use super::output::{Output, printable};
 use super::review::user;
 use super::tell::tell;
-use super::{find_run, inputs, run_record, test};
+use super::{find_run, inputs, next, run_record, test};
 use crate::ask::{self, MigrateBody, ResumeBody, SettleBody, WhoBody};
 use crate::wiring::{Home, Mode};
 
@@ -107,6 +108,9 @@ pub fn resume(args: &ResumeArgs, home: &Home, output: &Output) -> Result<ExitCod
     if row.is_none_or(|row| row.summary.ended_at.is_none()) {
         return take_over(&id, args, home, output);
     }
+    if let Some(newer) = next::newer(&run_record(home.store.as_ref(), &id)?, home.store.as_ref()) {
+        output.note(&newer);
+    }
     let body = ResumeBody { by: args.who.by(), reason: args.who.reason.clone(), from: args.from.clone(), accept_repeat: args.accept_repeat.clone() };
     if let Some(client) = Client::of_run(home, &id)? {
         client.post(&format!("/api/v1/runs/{id}/resume"), &body)?;
@@ -122,8 +126,18 @@ fn take_over(id: &RunId, args: &ResumeArgs, home: &Home, output: &Output) -> Res
         return Err(CliError::refused(format!("run {id} has not ended: --from and --accept-repeat are for failed runs")));
     }
     let foreground = Foreground::begin(home, Mode::traced(output))?;
-    foreground.driver.adopt(id, Some(foreground.sender())).map_err(CliError::driver)?;
+    foreground.driver.adopt(id, Some(foreground.sender())).map_err(|error| going_on(id, error, home))?;
     test::follow(id, &foreground, home, output)
+}
+
+/// A run that somebody drives already goes on by itself, or when a person has said something.
+fn going_on(id: &RunId, error: DriverError, home: &Home) -> CliError {
+    if !matches!(error, DriverError::Owned(_)) {
+        return CliError::driver(error);
+    }
+    let waits_for = run_record(home.store.as_ref(), id).ok().and_then(|record| next::waits_for(&record));
+    let help = waits_for.unwrap_or_else(|| format!("follow it with: viat run watch {id}"));
+    CliError::refused(format!("run {id} has not ended, and an engine that is alive has it")).help(help)
 }
 
 /// Says what came of an attempt whose outcome is unknown.
@@ -132,7 +146,18 @@ pub fn settle(args: &SettleArgs, home: &Home, output: &Output) -> Result<ExitCod
     let id = find_run(home.store.as_ref(), &args.run)?;
     let body = SettleBody { step: args.step.clone(), completed, not_done: args.not_done, by: args.who.by(), reason: args.who.reason.clone() };
     tell(&id, &format!("/api/v1/runs/{id}/settle"), body, home, output, |driver, body| ask::settle(driver, &id, body))?;
+    warn_of_undoing(&id, &args.step, home, output)?;
     said(&id, "settle", &format!("{} is settled", args.step), output)
+}
+
+/// What was said to have completed may lack what its undoing needs.
+fn warn_of_undoing(id: &RunId, step: &str, home: &Home, output: &Output) -> Result<(), CliError> {
+    let record = run_record(home.store.as_ref(), id)?;
+    let rows = record.ledger.iter().filter(|row| row.path.as_str() == step || row.path.last() == step);
+    for (path, reason) in rows.filter_map(|row| Some((&row.path, row.reason.as_ref()?))) {
+        output.note(&format!("{} {path} cannot be undone with this output: {}", output.paint("33;1", "warning:"), printable(reason)));
+    }
+    Ok(())
 }
 
 /// Moves a run to another version of its workflow.
@@ -189,13 +214,4 @@ fn said(id: &RunId, what: &str, words: &str, output: &Output) -> Result<ExitCode
         output.line(&format!("run {id}: {words}"))?;
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// How to go on with a run that waits for a person's word on an attempt.
-pub fn how_to_settle(record: &RunRecord) -> Option<String> {
-    if record.status != Status::NeedsAttention {
-        return None;
-    }
-    let step = record.error.as_ref().and_then(|error| error.path.as_ref()).map_or_else(|| "ID".to_owned(), ToString::to_string);
-    Some(format!("say what came of it: viat run settle {} --step {step} --completed JSON, or --not-done", record.id))
 }

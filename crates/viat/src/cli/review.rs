@@ -261,9 +261,10 @@ fn link(args: &LinkArgs, home: &Home, output: &Output) -> Result<(), CliError> {
     output.line(made.get("url").and_then(Value::as_str).unwrap_or_default())
 }
 
-/// Who sits at the keyboard, as far as the environment says.
+/// Who sits at the keyboard, as far as the environment and the system say.
 pub fn user() -> Option<String> {
-    ["USER", "LOGNAME"].iter().filter_map(|name| std::env::var(name).ok()).find(|name| !name.trim().is_empty())
+    let said = ["USER", "LOGNAME"].iter().filter_map(|name| std::env::var(name).ok()).find(|name| !name.trim().is_empty());
+    said.or_else(|| whoami::username().ok())
 }
 
 fn nameless() -> CliError {

@@ -12,7 +12,7 @@ use viat_store::{RunFilter, RunId, RunRow};
 use super::error::CliError;
 use super::output::{Output, printable};
 use super::progress::{decided, failed_record, span};
-use super::{background, find_run, history, recover, run_record};
+use super::{background, find_run, history, next, recover, run_record};
 use crate::wiring::Home;
 
 /// The most rows that a list shows at once.
@@ -115,8 +115,9 @@ pub fn run(command: &RunCommand, home: &Home, output: &Output) -> Result<ExitCod
     Ok(ExitCode::SUCCESS)
 }
 
-/// Says what ended a run, and what led to it.
-pub fn explain_error(record: &RunRecord, output: &Output) {
+/// What ended a run, and what led to it: a line each.
+pub fn error_lines(record: &RunRecord, output: &Output) -> Vec<String> {
+    let mut lines = Vec::new();
     let mut error = record.error.as_ref();
     let mut lead = "error:";
     while let Some(current) = error {
@@ -125,10 +126,11 @@ pub fn explain_error(record: &RunRecord, output: &Output) {
         let place = current.path.as_ref().map(|path| format!(" at {path}")).unwrap_or_default();
         let attempt = current.attempt.map(|attempt| format!(" #{attempt}")).unwrap_or_default();
         let status = current.status.map(|status| format!(" (status {status})")).unwrap_or_default();
-        output.note(&format!("{} {what}{place}{attempt}{status}: {}", output.paint("31;1", lead), printable(&current.message)));
+        lines.push(format!("{} {what}{place}{attempt}{status}: {}", output.paint("31;1", lead), printable(&current.message)));
         error = current.cause.as_deref();
         lead = "after:";
     }
+    lines
 }
 
 /// Shows the last lines of an attempt's log.
@@ -187,6 +189,7 @@ fn list(workflow: Option<String>, status: Option<String>, limit: usize, home: &H
 
 fn table_row(row: &RunRow, home: &Home) -> Result<Vec<String>, CliError> {
     let stalled = match (is_stalled(row, home)?, &row.owner) {
+        _ if row.summary.status == Status::NeedsAttention.name() => " (viat run settle)",
         (false, _) => "",
         (true, None) => " (until a server runs, or: viat run resume)",
         (true, Some(_)) => " (engine gone: viat run resume)",
@@ -224,6 +227,7 @@ fn show(id: &RunId, home: &Home, output: &Output) -> Result<(), CliError> {
     }
     let row = home.store.run(id).map_err(CliError::store)?;
     if let Some(row) = row
+        && record.status != Status::NeedsAttention
         && is_stalled(&row, home)?
     {
         let why = if row.owner.is_none() { "it waits for a server (viat server)" } else { "its engine is gone" };
@@ -235,14 +239,11 @@ fn show(id: &RunId, home: &Home, output: &Output) -> Result<(), CliError> {
     if record.compensation != Compensation::None {
         output.line(&format!("undoing  {}; effect by effect: viat run ledger {id}", json!(record.compensation).as_str().unwrap_or_default()))?;
     }
-    if let Some(how) = recover::how_to_settle(&record) {
-        output.line(&how)?;
-    }
     output.line("")?;
     let rows: Vec<Vec<String>> = record.attempts.iter().map(attempt_row).collect();
     output.table(&["STEP", "TRY", "STATUS", "WAITED", "TOOK", "WHAT"], &rows, "no attempts")?;
-    explain_error(&record, output);
-    Ok(())
+    let after = error_lines(&record, output).into_iter().chain(next::steps(&record, home.store.as_ref()));
+    after.into_iter().try_for_each(|line| output.line(&line))
 }
 
 fn attempt_row(attempt: &AttemptRecord) -> Vec<String> {

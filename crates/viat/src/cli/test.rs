@@ -16,7 +16,7 @@ use super::output::Output;
 use super::progress::{Progress, span};
 use super::rehearse::RehearsalArgs;
 use super::watch::Ending;
-use super::{inputs, recover, run, run_record};
+use super::{inputs, next, run, run_record};
 use crate::start::{Request, Which, prepare};
 use crate::wiring::{Home, Mode, execution_deadline_ms};
 
@@ -135,13 +135,11 @@ fn summary(record: &RunRecord, home: &Home, output: &Output) {
     if !queued.is_empty() {
         output.note(&format!("deferred: {} (a server of this home runs them; without one: viat run resume ID)", queued.join(", ")));
     }
-    run::explain_error(record, output);
-    if let Some(how) = recover::how_to_settle(record) {
-        output.note(&how);
-    }
+    run::error_lines(record, output).iter().for_each(|line| output.note(line));
     if record.error.is_some()
         && let Some(failed) = record.attempts.iter().rev().find(|attempt| attempt.status == AttemptStatus::Failed && !attempt.recovered)
     {
         run::log_tail(home, record, failed, output);
     }
+    next::steps(record, home.store.as_ref()).iter().for_each(|line| output.note(line));
 }

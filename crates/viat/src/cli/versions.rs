@@ -8,16 +8,18 @@ use viat_store::{Asset, AssetName, At, Hash, Op, Precondition, Unit};
 use super::error::CliError;
 use super::output::Output;
 use super::script::time;
+use super::workflow::example;
 use super::{inputs, missing};
 use crate::wiring::Home;
 
 /// Publishes a version.
 pub fn publish(name: &str, version: Option<u64>, home: &Home, output: &Output) -> Result<(), CliError> {
     let version = set_published(name, version, home)?;
+    let (_, body) = find(name, Some(version), home)?;
     if output.json {
         return output.value(&json!({"name": name, "published": version}));
     }
-    output.line(&format!("workflow {name} version {version} is published; start it: viat run start {name} --input '{{}}'"))
+    output.line(&format!("workflow {name} version {version} is published; start it: viat run start {name} --input '{}'", example(&body.definition)))
 }
 
 /// Makes a version, or the newest, the published one; gives its number.

@@ -145,7 +145,7 @@ pub fn save(name: &str, file: &Path, home: &Home, output: &Output) -> Result<Sav
 }
 
 /// The inputs that must be given, with a value of the right sort for each.
-fn example(definition: &Definition) -> String {
+pub fn example(definition: &Definition) -> String {
     let required = definition.inputs.iter().filter(|input| input.required);
     let value = |input: &InputDeclaration| match input.schema.get("type").and_then(serde_json::Value::as_str) {
         Some("string") => json!("…"),

@@ -31,7 +31,7 @@ pub fn told(event: &Event) -> Option<(&'static str, &'static str, String)> {
         Event::CompensationExpired {} => ("✗", RED, "the time for undoing is over".to_owned()),
         Event::Resumed { by, from, .. } => {
             let from = from.as_ref().map(|from| format!(" from {from}")).unwrap_or_default();
-            ("…", DIM, format!("goes on{from}{}", person(by.as_deref())))
+            ("…", DIM, format!("resumed{from}{}", person(by.as_deref())))
         }
         Event::Migrated { version, by, .. } => ("…", DIM, format!("has version {version} now{}", person(by.as_deref()))),
         _ => return None,
