@@ -323,7 +323,7 @@ impl Run {
         for effect in undoing.queue.iter().chain(job) {
             self.undo_jobs.remove(effect);
             if let Some(effect) = self.ledger.effect_mut(effect).filter(|effect| effect.standing == Standing::Undoing) {
-                effect.standing = Standing::Completed;
+                effect.standing = effect.before;
             }
         }
     }
