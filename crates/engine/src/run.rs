@@ -391,6 +391,14 @@ impl Run {
         index(&mut self.asking, path, asking);
     }
 
+    /// What is ending the run, or has ended it.
+    pub(crate) fn why_it_stops(&self) -> Option<&str> {
+        match &self.stopping {
+            Some(Stopping::Cancel { message } | Stopping::Deadline { message }) => Some(message),
+            None => self.error.as_ref().filter(|_| self.status.is_terminal()).map(|error| error.message.as_str()),
+        }
+    }
+
     /// What is left of the strictest budget; `None` if the run has none.
     pub fn remaining_ms(&self, now: Millis) -> Option<u64> {
         let wall = self.deadline.map(|deadline| u64::try_from(deadline.saturating_sub(now)).unwrap_or(0));

@@ -53,6 +53,7 @@ impl Dice {
             error_code: None,
             ended_at: self.maybe(ended_at).filter(|at| at % 3 == 0),
             status_since: self.maybe(wake_at / 2),
+            moved_to: None,
         }
     }
 

@@ -29,7 +29,7 @@ use tokio::net::{TcpListener, UnixListener};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use viat_runner::driver::{Driver, News, Observer};
-use viat_store::Store;
+use viat_store::{Store, StoreError};
 
 use crate::cli::error::CliError;
 use crate::cli::output::Output;
@@ -104,6 +104,8 @@ fn note_trouble(output: Output, next: Observer) -> Observer {
         match news {
             News::Troubled(error) if !troubled.swap(true, Ordering::Relaxed) => output.note(&format!("store: {error}; what is to be written is tried again")),
             News::Events(_) if troubled.swap(false, Ordering::Relaxed) => output.note("store: it writes again"),
+            // A request with a key that is taken has been answered with the run that has it.
+            News::Lost(StoreError::KeyTaken { .. }) => {}
             News::Lost(error) => output.note(&format!("run {run} is let go of: {error}")),
             _ => {}
         }

@@ -69,16 +69,17 @@ impl Verdict {
 }
 
 fn database(folder: &Path, home: &Result<Home, CliError>) -> Check {
-    match home {
-        Ok(_) => {
-            Check { name: "database", verdict: Verdict::Good, found: format!("{} opens, WAL, synchronous=FULL", folder.join("viat.db").display()), fix: None }
+    let bad = |found: String, fix: &str| Check { name: "database", verdict: Verdict::Bad, found, fix: Some(fix.to_owned()) };
+    let home = match home {
+        Ok(home) => home,
+        Err(error) => return bad(error.message().to_owned(), "name a folder that can be written with --home or VIAT_HOME"),
+    };
+    match home.store.check() {
+        Ok(()) => {
+            let found = format!("{} is whole; WAL, synchronous=FULL", folder.join("viat.db").display());
+            Check { name: "database", verdict: Verdict::Good, found, fix: None }
         }
-        Err(error) => Check {
-            name: "database",
-            verdict: Verdict::Bad,
-            found: error.message().to_owned(),
-            fix: Some("name a folder that can be written with --home or VIAT_HOME".to_owned()),
-        },
+        Err(error) => bad(error.to_string(), "restore it from a backup"),
     }
 }
 
