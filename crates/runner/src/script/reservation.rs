@@ -38,6 +38,11 @@ impl Reservation {
         self.tree.clone()
     }
 
+    /// The script that it runs.
+    pub fn code(&self) -> &ScriptCode {
+        &self.code
+    }
+
     /// How long the attempt waited for this worker, its start included.
     pub fn queued(&self) -> Duration {
         self.queued
