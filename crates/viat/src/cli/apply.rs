@@ -178,8 +178,10 @@ fn publish(plan: &[Step], home: &Home) -> Result<(), CliError> {
 fn carry_out(plan: &[Step], home: &Home, output: &Output) -> Result<(), CliError> {
     let open: Vec<&Step> = plan.iter().filter(|step| step.action != Action::Unchanged).collect();
     for step in open.iter().filter(|step| step.kind == SCRIPT) {
-        if let Some(request) = script::save(&step.name, language(&step.file), &step.file, home)?.request
-            && build::begin(&request, home)? == State::Building
+        let saved = script::save(&step.name, language(&step.file), &step.file, home)?;
+        saved.warn_of_secrets(&step.name, home, output)?;
+        if let Some(request) = &saved.request
+            && build::begin(request, home)? == State::Building
         {
             output.note(&format!("script {}: its environment is being built; how far it is: viat env list", step.name));
         }

@@ -19,6 +19,7 @@ pub mod output;
 mod progress;
 mod recover;
 mod rehearse;
+mod resource;
 pub mod review;
 mod run;
 mod script;
@@ -84,6 +85,12 @@ enum Command {
     /// Reviews: what runs ask people.
     #[command(subcommand)]
     Review(review::ReviewCommand),
+    /// Resources: prompts, JSON, texts and secrets that scripts ask for.
+    #[command(subcommand)]
+    Resource(resource::ResourceCommand),
+    /// Secrets: resources that are encrypted, given only to scripts that declare them, and masked in what they write.
+    #[command(subcommand)]
+    Secret(resource::SecretCommand),
     /// Endpoints: HTTP routes bound to published workflows.
     #[command(subcommand)]
     Endpoint(endpoint::EndpointCommand),
@@ -147,6 +154,8 @@ fn dispatch(cli: &Cli, output: &Output) -> Result<ExitCode, CliError> {
         Command::Event(command) => event::run(command, &home()?, output),
         Command::Review(command) => review::run(command, &home()?, output),
         Command::Endpoint(command) => endpoint::run(command, &home()?, output),
+        Command::Resource(command) => resource::run(command, &home()?, output),
+        Command::Secret(command) => resource::run_secret(command, &home()?, output),
         Command::Env(command) => environments::run(command, &home()?, output),
         Command::Init(args) => example::init(args, output),
         Command::Apply(args) => apply::run(args, &home()?, output),
