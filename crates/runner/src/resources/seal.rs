@@ -52,7 +52,8 @@ pub(super) fn seal(key: &Key, bound: Bound<'_>, value: &str) -> Result<Sealed, R
 pub(super) fn open(keys: &Keyring, bound: Bound<'_>, sealed: &Sealed) -> Result<String, ResourceError> {
     let what = format!("secret {}", bound.name);
     let key = keys.find(&sealed.key).ok_or_else(|| keys.missing(&what, &sealed.key))?;
-    let damaged = || ResourceError::Unreadable(format!("{what} (version {}) has been changed since it was sealed, or moved from another name or version", bound.version));
+    let damaged =
+        || ResourceError::Unreadable(format!("{what} (version {}) has been changed since it was sealed, or moved from another name or version", bound.version));
     let nonce: [u8; NONCE_LEN] = unhex(&sealed.nonce).and_then(|nonce| nonce.try_into().ok()).ok_or_else(damaged)?;
     let mut data = unhex(&sealed.data).ok_or_else(damaged)?;
     let cipher = cipher(key).ok_or_else(damaged)?;

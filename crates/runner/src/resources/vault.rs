@@ -18,9 +18,12 @@ const EARLIER: usize = 4;
 pub struct Vault {
     store: Arc<dyn Store>,
     keys: Keys,
-    /// Opened secrets by the names that a script declares, with the catalogue revision at which they were read.
-    opened: Mutex<BTreeMap<Vec<String>, (u64, Arc<Secrets>)>>,
+    /// By the names that a script declares.
+    opened: Mutex<BTreeMap<Vec<String>, Opened>>,
 }
+
+/// Secrets, and the catalogue revision at which they were read.
+type Opened = (u64, Arc<Secrets>);
 
 /// The attempt that asks.
 #[derive(Clone, Debug)]
@@ -72,9 +75,7 @@ impl Vault {
     fn secret(&self, keys: &Keyring, name: &str, script: &str) -> Result<String, ResourceError> {
         match find(self.store.as_ref(), name, At::Latest)? {
             Some((asset, Body::Secret(sealed))) => seal::open(keys, Bound { name, version: asset.info.version }, &sealed),
-            Some((_, other)) => {
-                Err(ResourceError::Refused(format!("script {script} declares the secret {name}, but {name} is a {}", other.kind().name())))
-            }
+            Some((_, other)) => Err(ResourceError::Refused(format!("script {script} declares the secret {name}, but {name} is a {}", other.kind().name()))),
             None => Err(ResourceError::Missing(format!("secret {name}, which script {script} declares: viat secret create --name {name}"))),
         }
     }

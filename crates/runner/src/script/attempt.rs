@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until};
 
 use super::call::{Call, Log, Notice, Outcome, Report, Stop};
-use super::config::RunnerConfig;
+use super::config::{Language, RunnerConfig};
 use super::ends::{Arrival, Frame, frame};
 use super::exchange::{Progress, call_frame, describe_late, read_question, read_result};
 use super::fault::{Fault, FaultKind};
@@ -69,7 +69,7 @@ struct Attempt<'a> {
 }
 
 /// Sends the worker its call; gives the attempt's log, or the report of an attempt that is over before it was sent.
-pub(crate) fn begin(worker: &mut Worker, config: &RunnerConfig, call: &Call) -> Result<LogBuffer, Report> {
+pub(crate) fn begin(worker: &mut Worker, config: &RunnerConfig, language: Language, call: &Call) -> Result<LogBuffer, Report> {
     if call.timeout == Some(Duration::ZERO) {
         let outcome = Outcome::Failed(timed_out(Duration::ZERO));
         return Err(Report { outcome, log: Log::default(), late: None, ran: Duration::ZERO });
@@ -86,7 +86,7 @@ pub(crate) fn begin(worker: &mut Worker, config: &RunnerConfig, call: &Call) -> 
         log.mask(Arc::clone(mask));
     }
     worker.calls += 1;
-    let body = match call_frame(call, worker.language) {
+    let body = match call_frame(call, language) {
         Ok(body) => body,
         Err(error) => {
             let outcome = Outcome::Failed(Fault::new(FaultKind::Annotation, format!("the arguments cannot be sent: {error}")));

@@ -9,7 +9,7 @@ use super::mask::{Mask, Stream};
 #[derive(Debug)]
 pub(crate) struct LogBuffer {
     /// Takes secrets out before anything is kept or cut, if the attempt has some.
-    masked: Option<Stream>,
+    masked: Option<Box<Stream>>,
     head: Vec<u8>,
     tail: Vec<u8>,
     half: usize,
@@ -23,7 +23,7 @@ impl LogBuffer {
 
     /// From here on secrets are taken out.
     pub(crate) fn mask(&mut self, mask: Arc<Mask>) {
-        self.masked = Some(Stream::new(mask));
+        self.masked = Some(Box::new(Stream::new(mask)));
     }
 
     pub(crate) fn push(&mut self, bytes: &[u8]) {

@@ -82,7 +82,7 @@ impl Mask {
     fn beginning_at_the_end(&self, text: &str) -> Option<usize> {
         let least = text.len().saturating_sub(self.longest);
         let starts = (least..text.len().saturating_sub(LEAST_AT_CUT - 1)).filter(|at| text.is_char_boundary(*at));
-        starts.into_iter().find(|at| self.patterns.iter().any(|pattern| pattern.starts_with(text[*at..].as_bytes())))
+        starts.into_iter().find(|at| self.patterns.iter().any(|pattern| pattern.starts_with(&text.as_bytes()[*at..])))
     }
 
     /// Masks a text in place.
@@ -253,7 +253,10 @@ mod tests {
     fn base64_is_found_at_every_offset() {
         let secret = "correct horse?>";
         for before in ["", "u", "us", "user:"] {
-            for (alphabet, text) in [("standard", forms::base64(format!("{before}{secret}!").as_bytes(), false)), ("url", forms::base64(format!("{before}{secret}!").as_bytes(), true))] {
+            for (alphabet, text) in [
+                ("standard", forms::base64(format!("{before}{secret}!").as_bytes(), false)),
+                ("url", forms::base64(format!("{before}{secret}!").as_bytes(), true)),
+            ] {
                 let found = masked(&[secret], &text);
                 assert!(found.contains(MARK) && found.len() <= MARK.len() + before.len() * 4 / 3 + 8, "{alphabet} {before}: {text} {found}");
             }

@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::config::{Language, PoolConfig, RunnerConfig, ScriptCode, environment};
+use super::config::{PoolConfig, RunnerConfig, ScriptCode, environment};
 use super::ends::{Arrival, Ends};
 use super::fault::Fault;
 use super::guardian::Charge;
@@ -37,7 +37,6 @@ pub(crate) struct Worker {
     guardian: Child,
     pid: u32,
     limits: Limits,
-    pub(crate) language: Language,
     /// Kept open: whether an attempt left processes behind is one `pread` then.
     members: Option<fs::File>,
     /// Whether the script's top level ran through.
@@ -101,7 +100,6 @@ impl Worker {
                 guardian,
                 pid: 0,
                 limits: code.settings.limits.clone(),
-                language: code.language,
                 members: None,
                 loaded: false,
                 early_log: None,

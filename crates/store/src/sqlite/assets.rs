@@ -54,9 +54,8 @@ pub(super) fn delete(conn: &Connection, name: &AssetName, at: Millis) -> Result<
 
 /// Empties the bodies of the versions below a number.
 pub(super) fn erase(conn: &Connection, name: &AssetName, below: u64) -> Result<Outcome, Stop> {
-    let known: bool = conn
-        .prepare_cached("SELECT EXISTS (SELECT 1 FROM assets WHERE kind = ?1 AND name = ?2)")?
-        .query_row([&name.kind, &name.name], |row| row.get(0))?;
+    let known: bool =
+        conn.prepare_cached("SELECT EXISTS (SELECT 1 FROM assets WHERE kind = ?1 AND name = ?2)")?.query_row([&name.kind, &name.name], |row| row.get(0))?;
     if !known {
         return Err(missing(name).into());
     }

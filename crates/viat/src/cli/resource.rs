@@ -197,7 +197,8 @@ fn check_name(name: &str, kind: Kind) -> Result<(), CliError> {
 fn text_of(name: &str, kind: Kind, file: &Path, output: &Output) -> Result<String, CliError> {
     // one byte more than fits is enough to know, and the end of a secret's line is not counted
     let limit = if kind == Kind::Secret { MAX_SECRET + 2 } else { MAX_TEXT } as u64;
-    let (bytes, shown) = if file == Path::new("-") { (stdin(kind, limit, output)?, "stdin".to_owned()) } else { (inputs::file(file, limit)?, file.display().to_string()) };
+    let (bytes, shown) =
+        if file == Path::new("-") { (stdin(kind, limit, output)?, "stdin".to_owned()) } else { (inputs::file(file, limit)?, file.display().to_string()) };
     let text = String::from_utf8(bytes).map_err(|_| CliError::usage(format!("{shown} is not UTF-8 text; encode it, for instance as base64")))?;
     checked(name, kind, text, &shown)
 }

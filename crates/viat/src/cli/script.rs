@@ -177,13 +177,9 @@ pub fn save(name: &str, language: script::Language, file: &Path, home: &Home) ->
     let op = Op::PutAsset { name: AssetName::new(SCRIPT, name), body, hash, refs, at: inputs::now() };
     let receipt = home.store.commit_blocking(Unit::from(op)).map_err(CliError::store)?;
     match receipt.outcomes.first() {
-        Some(Outcome::AssetPut { version, .. }) => Ok(Saved {
-            version: *version,
-            hash,
-            info: asset.info,
-            request: Request::of(language, &asset.metadata),
-            secrets: asset.metadata.settings.secrets,
-        }),
+        Some(Outcome::AssetPut { version, .. }) => {
+            Ok(Saved { version: *version, hash, info: asset.info, request: Request::of(language, &asset.metadata), secrets: asset.metadata.settings.secrets })
+        }
         _ => Err(CliError::usage("the store did not say which version it made")),
     }
 }

@@ -158,7 +158,9 @@ pub(super) fn plain(value: &Value) -> String {
 impl Reference {
     fn parse(text: &str) -> Result<Reference, String> {
         let only = || {
-            format!("`{text}` is not possible here: a request template has only `$args.NAME`, `${{args.NAME}}` and `${{secrets.NAME}}`; compute the rest in the workflow")
+            format!(
+                "`{text}` is not possible here: a request template has only `$args.NAME`, `${{args.NAME}}` and `${{secrets.NAME}}`; compute the rest in the workflow"
+            )
         };
         let (secret, mut rest) = match text.strip_prefix("secrets") {
             Some(rest) => (true, rest),

@@ -360,7 +360,12 @@ mod tests {
     fn arguments_must_fit() {
         let template = parse(json!({"url": "https://x.test/${args.id}", "query": {"q": "$args.q?"}})).unwrap();
         assert!(template.fill(&args(json!({})), &Map::new()).unwrap_err().contains("`args.id`: no such argument; given: none"));
-        assert!(template.fill(&args(json!({"id": 1, "z": 2})), &Map::new()).unwrap_err().contains("`z`: the request template uses no such argument; it uses: id, q"));
+        assert!(
+            template
+                .fill(&args(json!({"id": 1, "z": 2})), &Map::new())
+                .unwrap_err()
+                .contains("`z`: the request template uses no such argument; it uses: id, q")
+        );
         assert!(template.fill(&args(json!({"id": 1})), &Map::new()).is_ok());
         let (parameters, whole) = template.parameters();
         assert_eq!(parameters, [Parameter { name: "id".into(), required: true }, Parameter { name: "q".into(), required: false }]);
