@@ -148,3 +148,24 @@ def test_a_large_resource_arrives_whole(home):
     create(home, "r", "text", "0123456789" * 1_000_000)
     home.script("size", "import viat\ndef main():\n    return len(viat.resource('r'))\n")
     assert home.run("script", "test", "size", code=0).data() == 10_000_000
+
+
+def test_apply_takes_a_folder_of_resources(home):
+    folder = home.base / "project"
+    (folder / "resources").mkdir(parents=True)
+    files = {"greeting.prompt.md": "hello", "limits.json": '{"a": 1}', "terms.txt": "t", "notes.md": "n", "skipped.csv": "x"}
+    for name, text in files.items():
+        (folder / "resources" / name).write_text(text)
+    plan = home.run("apply", folder, "--json", code=0).data()
+    assert [(step["kind"], step["name"], step["action"]) for step in plan] == [
+        ("resource", name, "create") for name in ("greeting", "limits", "notes", "terms")]
+    assert {step["action"] for step in home.run("apply", folder, "--json", code=0).data()} == {"unchanged"}
+    kinds = {row["name"]: row["kind"] for row in home.run("resource", "list", "--json", code=0).data()}
+    assert kinds == {"greeting": "prompt", "limits": "json", "terms": "text", "notes": "text"}
+    (folder / "resources" / "terms.txt").write_text("t2")
+    assert "update    resource terms" in home.run("apply", folder, code=0).out
+    (folder / "resources" / "limits.json").write_text("{")
+    assert "limits.json" in home.run("apply", folder, code=2).err
+    (folder / "resources" / "limits.json").write_text("{}")
+    (folder / "resources" / "notes.md").rename(folder / "resources" / "notes.prompt.md")
+    assert "notes is a text, not a prompt" in home.run("apply", folder, code=3).err

@@ -242,8 +242,12 @@ def test_without_its_key_nothing_is_lost_and_it_is_said(home):
     assert home.record("s", env={"VIAT_SECRET_KEY_FILE": file})["outputs"] == {"v": len(VALUE)}
     assert "keep one" in home.record("s", env={"VIAT_SECRET_KEY_FILE": file, "VIAT_SECRET_KEY": text})["error"]["message"]
     assert "cannot be read" in home.record("s", env={"VIAT_SECRET_KEY_FILE": home.files / "none"})["error"]["message"]
+    assert [row["verdict"] for row in home.run("doctor", "--json").data() if row["check"] == "secrets"] == ["FAIL"]
     key.write_text(text)
     assert home.record("s")["outputs"] == {"v": len(VALUE)}
+    assert [row["verdict"] for row in home.run("doctor", "--json").data() if row["check"] == "secrets"] == ["warn"], "others may read it now"
+    key.chmod(0o600)
+    assert [row["verdict"] for row in home.run("doctor", "--json").data() if row["check"] == "secrets"] == ["ok"]
 
 
 def sealed(home):

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use viat_store::{Asset, AssetName, At, Store, StoreError};
 
 pub use keys::{Keyring, Keys};
-pub use save::{New, Rekeyed, Saved, delete, rekey, save};
+pub use save::{New, Rekeyed, Saved, delete, keys_in_use, rekey, save};
 pub use seal::Sealed;
 pub use vault::{Asker, Vault};
 

@@ -1,5 +1,7 @@
 //! Saving, deleting and sealing anew.
 
+use std::collections::BTreeMap;
+
 use viat_engine::journal::Millis;
 use viat_store::{AssetName, At, Hash, Op, Outcome, Precondition, Store, Unit};
 
@@ -96,6 +98,14 @@ fn secrets(store: &dyn Store) -> Result<Vec<(String, seal::Sealed)>, ResourceErr
         }
     }
     Ok(found)
+}
+
+/// The keys that secrets are sealed with, each with one of the secrets that need it.
+///
+/// # Errors
+/// If the store cannot be read.
+pub fn keys_in_use(store: &dyn Store) -> Result<BTreeMap<String, String>, ResourceError> {
+    Ok(secrets(store)?.into_iter().map(|(name, sealed)| (sealed.key, name)).collect())
 }
 
 /// Deletes a resource; of a secret every version is erased.

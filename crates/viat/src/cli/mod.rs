@@ -100,7 +100,7 @@ enum Command {
     /// Makes a project folder from an example.
     #[command(after_help = "Example:\n  viat init my-project --example recover\n  viat init books --example ledger")]
     Init(example::InitArgs),
-    /// Creates or updates every script and workflow of a project folder; what has not changed is left alone.
+    /// Creates or updates every script, workflow and resource of a project folder; what has not changed is left alone.
     #[command(after_help = "Example:\n  viat apply my-project\n  viat apply my-project --dry-run")]
     Apply(apply::ApplyArgs),
     /// The flagship example, end to end: what failed, what was retried, what was not repeated. Its review waits for a person,
