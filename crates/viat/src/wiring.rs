@@ -7,7 +7,7 @@ use viat_dialect::Languages;
 use viat_runner::assets;
 use viat_runner::driver::{Driver, NewRun, Observer, Rehearsal, Setup, Witness};
 use viat_runner::logs::Logs;
-use viat_runner::resources::Keys;
+use viat_runner::resources::{self, Keys};
 use viat_runner::script::environments::{Environments, Tools};
 use viat_runner::script::http::Hosts;
 use viat_runner::script::{Interpreter, Language, Node, NodeFinder, RunnerConfig};
@@ -37,10 +37,6 @@ const NPM: &str = "VIAT_NPM";
 /// The variables that say which hosts `http` scripts may ask.
 const HTTP_ALLOW: &str = "VIAT_HTTP_ALLOW";
 const HTTP_DENY: &str = "VIAT_HTTP_DENY";
-
-/// The variables that give the key of secrets; scripts never see them.
-const SECRET_KEY: &str = "VIAT_SECRET_KEY";
-const SECRET_KEY_FILE: &str = "VIAT_SECRET_KEY_FILE";
 
 /// How an engine works.
 #[derive(Default)]
@@ -139,8 +135,8 @@ impl Home {
 
     /// What secrets are sealed with.
     pub fn keys(&self) -> Keys {
-        let given = std::env::var(SECRET_KEY).ok().filter(|text| !text.is_empty());
-        Keys::at(&self.folder).or_given(given, named(SECRET_KEY_FILE))
+        let given = std::env::var_os(resources::GIVEN).filter(|text| !text.is_empty()).map(|text| text.to_string_lossy().into_owned());
+        Keys::at(&self.folder).or_given(given, named(resources::NAMED))
     }
 
     /// Makes sure, before a run begins that somebody waits for, that what its scripts are written in is there.

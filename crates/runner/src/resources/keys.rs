@@ -15,6 +15,10 @@ use rustix::fs::{FlockOperation, flock};
 
 use super::ResourceError;
 
+/// The variable that gives keys; nothing that viat starts for scripts sees it.
+pub const GIVEN: &str = "VIAT_SECRET_KEY";
+/// The variable that names a file of keys, likewise.
+pub const NAMED: &str = "VIAT_SECRET_KEY_FILE";
 /// The key's file in the home.
 const FILE: &str = "secrets.key";
 /// Held while secrets are saved or sealed anew.

@@ -13,7 +13,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use viat_store::{Asset, AssetName, At, Store, StoreError};
 
-pub use keys::{Keyring, Keys};
+pub use keys::{GIVEN, Keyring, Keys, NAMED};
 pub use save::{New, Rekeyed, Saved, delete, keys_in_use, rekey, save};
 pub use seal::Sealed;
 pub use vault::{Asker, Vault};
