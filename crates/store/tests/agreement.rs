@@ -81,7 +81,7 @@ impl Dice {
     }
 
     fn op(&mut self, stores: &dyn Store) -> Op {
-        match self.roll(15) {
+        match self.roll(16) {
             0 => Op::CreateRun { row: self.row(), first: self.batch() },
             1..=4 => {
                 let run = self.run();
@@ -129,6 +129,7 @@ impl Dice {
                 })
             }
             12 => Op::DeleteAsset { name: self.asset(), at: self.roll(99) as i64 },
+            14 => Op::EraseAsset { name: self.asset(), below: self.roll(5) },
             _ => Op::SetRefs { from: self.asset(), version: self.roll(5), to: self.assets() },
         }
     }

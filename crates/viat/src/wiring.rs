@@ -7,6 +7,7 @@ use viat_dialect::Languages;
 use viat_runner::assets;
 use viat_runner::driver::{Driver, NewRun, Observer, Rehearsal, Setup, Witness};
 use viat_runner::logs::Logs;
+use viat_runner::resources::{self, Keys};
 use viat_runner::script::environments::{Environments, Tools};
 use viat_runner::script::http::Hosts;
 use viat_runner::script::{Interpreter, Language, Node, NodeFinder, RunnerConfig};
@@ -132,6 +133,12 @@ impl Home {
         Ok(scripts)
     }
 
+    /// What secrets are sealed with.
+    pub fn keys(&self) -> Keys {
+        let given = std::env::var_os(resources::GIVEN).filter(|text| !text.is_empty()).map(|text| text.to_string_lossy().into_owned());
+        Keys::at(&self.folder).or_given(given, named(resources::NAMED))
+    }
+
     /// Makes sure, before a run begins that somebody waits for, that what its scripts are written in is there.
     pub fn can_run(&self, new: &NewRun) -> Result<(), CliError> {
         let scripts = assets::scripts_of(&new.program);
@@ -167,6 +174,7 @@ impl Home {
             store: Arc::clone(&self.store),
             lease: self.store.lease().map_err(CliError::store)?,
             scripts: self.scripts()?,
+            keys: self.keys(),
             languages: Arc::new(Languages::default()),
             logs: self.logs(),
             fast_forward: mode.fast_forward,

@@ -190,6 +190,7 @@ fn processors() -> usize {
 /// The clean environment of a script: a few harmless names, what the operator granted, nothing else.
 pub(crate) fn environment(allow: &[String], own: &[String]) -> Vec<(OsString, OsString)> {
     const PLAIN: [&str; 5] = ["PATH", "HOME", "LANG", "TZ", "TMPDIR"];
-    let granted = |name: &str| allow.iter().chain(own).any(|each| each == name);
+    // what opens secrets is for the engine alone, whatever the operator lets through
+    let granted = |name: &str| !name.starts_with("VIAT_SECRET_") && allow.iter().chain(own).any(|each| each == name);
     std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(|name| PLAIN.contains(&name) || name.starts_with("LC_") || granted(name))).collect()
 }

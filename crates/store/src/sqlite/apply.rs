@@ -85,6 +85,7 @@ fn op(conn: &Connection, known: &mut KnownRuns, op: &Op) -> Result<Outcome, Stop
         Op::PutBlob { hash, bytes } => put_blob(conn, hash, bytes),
         Op::PutAsset { name, body, hash, refs, at } => assets::put(conn, name, body, hash, refs, *at),
         Op::DeleteAsset { name, at } => assets::delete(conn, name, *at),
+        Op::EraseAsset { name, below } => assets::erase(conn, name, *below),
         Op::SetRefs { from, version, to } => assets::set_refs(conn, from, *version, to),
     }
 }

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use serde_json::json;
+use viat_runner::resources;
 use viat_runner::script::uses_cgroups;
 
 use super::error::CliError;
@@ -38,6 +39,7 @@ pub fn run(folder: &Path, output: &Output) -> Result<ExitCode, CliError> {
         checks.push(node(home));
         checks.push(shell());
         checks.extend(tools(home));
+        checks.extend(secrets(home));
         checks.push(sync(folder));
         checks.push(space(folder));
     }
@@ -138,6 +140,29 @@ fn shell() -> Check {
     let verdict = if works { Verdict::Good } else { Verdict::Poor };
     let text = if works { "sh works" } else { "there is no sh; scripts in shell cannot be created" };
     Check { name: "shell", verdict, found: text.to_owned(), fix: (!works).then(|| "install a POSIX shell (Debian: apt-get install dash)".to_owned()) }
+}
+
+/// Whether what is sealed can be opened; nothing where there are no secrets.
+fn secrets(home: &Home) -> Option<Check> {
+    let check = |verdict, found: String, fix: Option<String>| Some(Check { name: "secrets", verdict, found, fix });
+    let needed = match resources::keys_in_use(home.store.as_ref()) {
+        Ok(needed) if needed.is_empty() => return None,
+        Ok(needed) => needed,
+        Err(error) => return check(Verdict::Bad, error.to_string(), None),
+    };
+    let keys = home.keys();
+    let ring = match keys.load() {
+        Ok(ring) => ring,
+        Err(error) => return check(Verdict::Bad, error.to_string(), None),
+    };
+    if let Some((key, name)) = needed.iter().find(|(key, _)| !ring.has(key)) {
+        return check(Verdict::Bad, ring.missing(&format!("secret {name}"), key).to_string(), None);
+    }
+    if keys.are_open_to_others() {
+        let file = keys.file().display().to_string();
+        return check(Verdict::Poor, format!("others may read {file}"), Some(format!("chmod 600 {file}")));
+    }
+    check(Verdict::Good, format!("what is sealed can be opened; key {} seals", ring.first_id().unwrap_or_default()), None)
 }
 
 /// How long the disk takes to make a small write durable: the floor of every step.

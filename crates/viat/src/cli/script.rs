@@ -7,13 +7,14 @@ use clap::{Subcommand, ValueEnum};
 use serde_json::json;
 use viat_dialect::signature::{Shape, Signature};
 use viat_runner::assets::{SCRIPT, ScriptAsset};
+use viat_runner::resources::RESOURCE;
 use viat_runner::script::environments::{Request, State};
 use viat_runner::script::{self, Parameter, ParameterKind, ScriptInfo};
 use viat_store::{AssetInfo, AssetName, At, Hash, Op, Outcome, Unit};
 
 use super::error::CliError;
 use super::output::Output;
-use super::{build, compile, environments, inputs, missing, script_logs, trial, workers};
+use super::{build, compile, environments, inputs, missing, resource, script_logs, trial, workers};
 use crate::wiring::Home;
 
 /// The largest script that is taken, in bytes.
@@ -110,6 +111,7 @@ pub fn run(command: &ScriptCommand, home: &Home, output: &Output) -> Result<Exit
 
 fn create(name: &str, language: script::Language, file: &Path, wait: bool, home: &Home, output: &Output) -> Result<(), CliError> {
     let saved = save(name, language, file, home)?;
+    saved.warn_of_secrets(name, home, output)?;
     let what = format!("script {name} version {}", saved.version);
     let environment = match &saved.request {
         Some(request) if wait => {
@@ -144,6 +146,17 @@ pub struct Saved {
     info: ScriptInfo,
     /// The environment that it needs; somebody has to see to it that it is built.
     pub request: Option<Request>,
+    secrets: Vec<String>,
+}
+
+impl Saved {
+    /// Says which of the secrets that it declares are not there: they may be created later.
+    pub fn warn_of_secrets(&self, name: &str, home: &Home, output: &Output) -> Result<(), CliError> {
+        for problem in resource::undefined(&self.secrets, home)? {
+            output.note(&format!("{} script {name} declares what is not there: {problem}", output.paint("33;1", "warning:")));
+        }
+        Ok(())
+    }
 }
 
 /// Checks a script and saves it as a new version.
@@ -159,10 +172,14 @@ pub fn save(name: &str, language: script::Language, file: &Path, home: &Home) ->
     let asset: ScriptAsset = compile::script(language, file, source, home)?;
     let body = serde_json::to_vec(&asset).map_err(|error| CliError::usage(error.to_string()))?;
     let hash = Hash::of(asset.source.as_bytes());
-    let op = Op::PutAsset { name: AssetName::new(SCRIPT, name), body, hash, refs: Vec::new(), at: inputs::now() };
+    // what it declares cannot be deleted while it is there
+    let refs = asset.metadata.settings.secrets.iter().map(|secret| AssetName::new(RESOURCE, secret)).collect();
+    let op = Op::PutAsset { name: AssetName::new(SCRIPT, name), body, hash, refs, at: inputs::now() };
     let receipt = home.store.commit_blocking(Unit::from(op)).map_err(CliError::store)?;
     match receipt.outcomes.first() {
-        Some(Outcome::AssetPut { version, .. }) => Ok(Saved { version: *version, hash, info: asset.info, request: Request::of(language, &asset.metadata) }),
+        Some(Outcome::AssetPut { version, .. }) => {
+            Ok(Saved { version: *version, hash, info: asset.info, request: Request::of(language, &asset.metadata), secrets: asset.metadata.settings.secrets })
+        }
         _ => Err(CliError::usage("the store did not say which version it made")),
     }
 }
@@ -203,6 +220,10 @@ fn show(name: &str, version: Option<u64>, home: &Home, output: &Output) -> Resul
         output.line(&format!("environment {} is {}", environment["key"].as_str().unwrap_or_default(), environment["state"].as_str().unwrap_or_default()))?;
     }
     workers::show(name, &body, home, output)?;
+    let secrets = &body.metadata.settings.secrets;
+    if !secrets.is_empty() {
+        output.line(&format!("is given the secrets {}", secrets.join(", ")))?;
+    }
     if !used_by.is_empty() {
         output.line(&format!("used by workflow {}", used_by.join(", ")))?;
     }

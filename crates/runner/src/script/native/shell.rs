@@ -15,6 +15,7 @@ use serde_json::{Map, Value, json};
 use super::Start;
 use super::channel::{Channel, Given, checked};
 use crate::script::fault::{Fault, FaultKind};
+use crate::script::settings::secret_variable;
 
 /// The exit code that says "transient": EX_TEMPFAIL.
 const TRANSIENT: i32 = 75;
@@ -134,9 +135,7 @@ struct Task {
 impl Shell<'_> {
     /// One attempt; an error means that the engine is gone.
     fn attempt(&mut self, given: &Given, channel: &mut Channel) -> io::Result<Result<Vec<u8>, Fault>> {
-        for file in [&self.files.output, &self.files.error, &self.files.defer] {
-            let _ = fs::remove_file(file);
-        }
+        self.clear();
         self.told.clear();
         let args = match given.arguments() {
             Ok(args) => args,
@@ -155,10 +154,20 @@ impl Shell<'_> {
         let status = child.wait()?;
         // what the script did not read is dropped: its end of the pipe is closed
         drop(feeder);
-        let outcome = self.outcome(status, &last);
-        match outcome {
+        let outcome = match self.outcome(status, &last) {
             Ok(value) => Ok(self.defer(channel)?.map(|()| value)),
             Err(fault) => Ok(Err(fault)),
+        };
+        if !given.secrets.is_empty() {
+            // they may hold one, and the next attempt may be long in coming
+            self.clear();
+        }
+        outcome
+    }
+
+    fn clear(&self) {
+        for file in [&self.files.output, &self.files.error, &self.files.defer] {
+            let _ = fs::remove_file(file);
         }
     }
 
@@ -181,6 +190,9 @@ impl Shell<'_> {
             .env("VIAT_ERROR", &self.files.error)
             .env("VIAT_DEFER", &self.files.defer)
             .env("VIAT_PROGRESS", &self.files.progress);
+        for (name, value) in &given.secrets {
+            command.env(secret_variable(name), value.as_str().unwrap_or_default());
+        }
         let mut room = MAX_VARIABLES;
         for (name, value) in args {
             let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
