@@ -8,8 +8,10 @@ use std::time::Duration;
 use super::environments::Environments;
 use super::http::Hosts;
 use super::interpreter::Interpreter;
+use super::limits::Limits;
 use super::node::NodeFinder;
 use super::settings::{Isolation, Settings};
+use super::strict::Profile;
 
 /// The language of a script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -142,6 +144,8 @@ pub struct RunnerConfig {
     pub value_limit: usize,
     /// Workers at most over all pools; at the cap an idle worker of another pool makes room.
     pub max_workers: usize,
+    /// How far scripts are kept from the machine.
+    pub profile: Profile,
     /// Put each tree into a cgroup of its own where the machine allows it.
     pub use_cgroups: bool,
 }
@@ -165,6 +169,7 @@ impl RunnerConfig {
             log_limit: 1 << 20,
             value_limit: 64 << 20,
             max_workers: (processors() * 4).max(16),
+            profile: Profile::default(),
             use_cgroups: true,
         }
     }
@@ -173,7 +178,16 @@ impl RunnerConfig {
 impl RunnerConfig {
     /// The hosts that a script may speak to: what the operator allows, and of that what the script says it wants.
     pub(crate) fn hosts_for(&self, code: &ScriptCode) -> Hosts {
-        Hosts { declared: code.settings.network.clone(), ..self.hosts.clone() }
+        let declared = match self.profile {
+            Profile::Trusted => code.settings.network.clone(),
+            Profile::Strict => Some(code.settings.network.clone().unwrap_or_default()),
+        };
+        Hosts { declared, ..self.hosts.clone() }
+    }
+
+    /// What an attempt of this script may use.
+    pub fn limits_of(&self, code: &ScriptCode) -> Limits {
+        code.settings.limits.clone()
     }
 
     /// Bytes that a script's value may take.

@@ -62,12 +62,12 @@ impl Limits {
         Limits { memory, processes, ..Limits::default() }
     }
 
-    /// What of the tree below the guardian is over a limit, as a sentence.
-    pub(crate) fn exceeded(&self, guardian: u32) -> Option<String> {
+    /// What of the tree below a process is over a limit, as a sentence.
+    pub(crate) fn exceeded(&self, root: u32) -> Option<String> {
         if self.memory.is_none() && self.processes.is_none() {
             return None;
         }
-        let tree = below(guardian, self.processes.map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(usize::MAX)));
+        let tree = below(root, self.processes.map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(usize::MAX)));
         if let Some(most) = self.processes.filter(|most| tree.len() as u64 > *most) {
             return Some(format!("the attempt had more than {most} processes, the limit its script sets (limits.processes)"));
         }
@@ -99,7 +99,7 @@ fn cpu_seconds(pid: u32) -> u64 {
 }
 
 /// The processes below one, found by their parents: costs what the tree costs, not what the machine does.
-fn below(root: u32, enough: usize) -> Vec<u32> {
+pub(crate) fn below(root: u32, enough: usize) -> Vec<u32> {
     let mut found = vec![root];
     let mut at = 0;
     while at < found.len() && found.len() - 1 <= enough {
