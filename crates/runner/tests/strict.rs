@@ -32,7 +32,9 @@ fn a_cell_can_be_had_and_is_what_it_says() {
 async fn scripts_of_each_language_work_and_write_in_their_folder_only() {
     let bench = bench();
     let outside = bench.path("outside");
-    let python = script("import os\ndef main(outside):\n    open('inside', 'w').write('x')\n    try:\n        open(outside, 'w')\n    except OSError as error:\n        return [sorted(os.listdir('.')), error.strerror, os.environ['HOME'] == os.getcwd() == os.environ['TMPDIR']]\n");
+    let python = script(
+        "import os\ndef main(outside):\n    open('inside', 'w').write('x')\n    try:\n        open(outside, 'w')\n    except OSError as error:\n        return [sorted(os.listdir('.')), error.strerror, os.environ['HOME'] == os.getcwd() == os.environ['TMPDIR']]\n",
+    );
     let javascript = script_in(
         Language::JavaScript,
         "import fs from 'node:fs';\nexport default async function main({outside}) {\n  fs.writeFileSync('inside', 'x');\n  try { fs.writeFileSync(outside, 'x'); } catch (error) { return [fs.readdirSync('.'), error.code, process.env.HOME === process.cwd()]; }\n}\n",
@@ -42,7 +44,8 @@ async fn scripts_of_each_language_work_and_write_in_their_folder_only() {
     for _ in 0..2 {
         assert_eq!(*value(&bench.call(&python, &args).await), json!([["inside"], "Read-only file system", true]));
         assert_eq!(*value(&bench.call(&javascript, &args).await), json!([["inside"], "EROFS", true]));
-        assert_eq!(*value(&bench.call(&shell, &args).await), json!("inside"));
+        let report = bench.call(&shell, &args).await;
+        assert_eq!(*value(&report), json!("inside"), "{}", report.log.text());
     }
     assert!(!outside.exists());
 }
@@ -81,4 +84,74 @@ async fn what_cannot_be_started_is_said() {
     let false_one = Bench::with(|config| (config.profile, config.interpreter) = (Profile::Strict, Some(Interpreter::at("/bin/false"))));
     let said = false_one.pools.reserve(script("def main(): pass")).await.unwrap_err();
     assert!(said.message.contains("exited with code 1"), "{}", said.message);
+}
+
+/// A server of one answer, for whoever connects.
+fn server() -> std::net::SocketAddr {
+    use std::io::{Read, Write};
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let _ = stream.read(&mut [0; 4096]);
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello");
+        }
+    });
+    address
+}
+
+const ASK: &str = r#"
+import socket, urllib.request, urllib.error
+def main(url, plain):
+    try:
+        how = urllib.request.build_opener(*([urllib.request.ProxyHandler({})] if plain else []))
+        return how.open(url, timeout=20).read().decode()
+    except urllib.error.HTTPError as error:
+        return [error.code, error.reason]
+    except OSError as error:
+        return str(error)
+"#;
+
+#[tokio::test]
+async fn the_network_leads_to_declared_hosts_only() {
+    let address = server();
+    let port = address.port();
+    let bench = Bench::with(|config| {
+        config.profile = Profile::Strict;
+        config.hosts.allow = Some(vec!["localhost".to_owned(), "127.0.0.1".to_owned(), "*".to_owned()]);
+    });
+    let wanting = |hosts: &[String]| {
+        let mut code = ScriptCode::clone(&script(ASK));
+        code.settings.network = Some(hosts.to_vec());
+        code.name = format!("ask{}", hosts.len());
+        Arc::new(code)
+    };
+    let open = wanting(&[format!("localhost:{port}"), format!("127.0.0.1:{port}")]);
+    let shut = wanting(&[]);
+    let ask = async |code: &Arc<ScriptCode>, host: &str, plain: bool| {
+        let report = bench.call(code, &json!({"url": format!("http://{host}:{port}/"), "plain": plain}).to_string()).await;
+        value(&report).clone()
+    };
+    for plain in [true, false] {
+        assert_eq!(ask(&open, "localhost", plain).await, json!("hello"), "{plain}");
+        assert_eq!(ask(&open, "127.0.0.1", plain).await, json!("hello"), "{plain}");
+        let shut = ask(&shut, "127.0.0.1", plain).await;
+        assert!(shut.as_str().unwrap().contains("Network is unreachable"), "{shut}");
+    }
+    let other = ask(&open, "other.test", false).await;
+    assert_eq!(other, json!([403, "other.test is not in the `network` list of the script"]));
+    let other = ask(&open, "127.0.0.2", true).await;
+    assert!(other.as_str().unwrap().contains("closed") || other.as_str().unwrap().contains("refused"), "{other}");
+}
+
+#[tokio::test]
+async fn a_private_address_needs_the_operators_word() {
+    let port = server().port();
+    let bench = bench();
+    let mut code = ScriptCode::clone(&script(ASK));
+    code.settings.network = Some(vec!["*".to_owned()]);
+    let report = bench.call(&Arc::new(code), &json!({"url": format!("http://[::ffff:127.0.0.1]:{port}/"), "plain": false}).to_string()).await;
+    let said = value(&report)[1].as_str().unwrap().to_owned();
+    assert!(said.contains("a private address: for a strict script VIAT_HTTP_ALLOW has to name it"), "{said}");
 }

@@ -178,11 +178,11 @@ impl RunnerConfig {
 impl RunnerConfig {
     /// The hosts that a script may speak to: what the operator allows, and of that what the script says it wants.
     pub(crate) fn hosts_for(&self, code: &ScriptCode) -> Hosts {
-        let declared = match self.profile {
-            Profile::Trusted => code.settings.network.clone(),
-            Profile::Strict => Some(code.settings.network.clone().unwrap_or_default()),
-        };
-        Hosts { declared, ..self.hosts.clone() }
+        let declared = code.settings.network.clone();
+        match self.profile {
+            Profile::Trusted => Hosts { declared, ..self.hosts.clone() },
+            Profile::Strict => Hosts { declared: Some(declared.unwrap_or_default()), private_by_name: true, ..self.hosts.clone() },
+        }
     }
 
     /// What an attempt of this script may use.

@@ -17,7 +17,7 @@ use super::guardian::Charge;
 use super::launch::{Launch, init_frame};
 use super::limits::{Limits, resident};
 use super::log::LogBuffer;
-use super::strict::{Cell, Profile, hand_over, refusal};
+use super::strict::{Cell, Profile, hand_over};
 use super::tree::{MARKER, TreeId, destroy};
 use super::{cgroup, process};
 
@@ -87,9 +87,6 @@ impl Worker {
 
     /// Starts the guardian, which starts the worker.
     pub(crate) fn start(config: &RunnerConfig, cgroups: Option<&PathBuf>, code: &ScriptCode) -> Result<Worker, Fault> {
-        if let Some(fault) = (config.profile == Profile::Strict).then(|| refusal(code)).flatten() {
-            return Err(fault);
-        }
         let launch = Launch::of(config, code)?;
         Worker::start_with(config, cgroups, code, &launch)
             .map_err(|error| Fault::no_worker(format!("no worker process could be started for script {}: {error}", code.name)))
@@ -159,7 +156,7 @@ impl Worker {
             .args(&launch.args)
             .env_clear()
             .envs(environment(&config.env_allow, &code.settings.env))
-            .envs(charge.cell.iter().flat_map(|_| Cell::environment(&tree.scratch, WORK)))
+            .envs(charge.cell.iter().flat_map(|cell| cell.environment(WORK)))
             .env(MARKER, &tree.marker)
             .current_dir(&tree.scratch)
             .stdin(Stdio::from(OwnedFd::from(worker_protocol)))

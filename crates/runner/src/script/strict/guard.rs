@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use rustix::process::{WaitOptions, wait};
 
 use super::message::{hand, hear, pair, say};
-use super::{Cell, MAKER};
+use super::{Cell, MAKER, proxy};
 use crate::script::config::Language;
 use crate::script::limits::below;
 
@@ -88,13 +88,17 @@ fn converse(cell: &Cell, control: &OwnedFd, maker: u32, protocol: &OwnedFd, canc
     let mut keeper = None;
     loop {
         let said = hear(control).map_err(|error| no_cell(error.to_string()))?;
-        let Some((text, _fds)) = said else { return Err(no_cell("the cell's processes ended and said nothing".to_owned())) };
+        let Some((text, fds)) = said else { return Err(no_cell("the cell's processes ended and said nothing".to_owned())) };
         let answered = match text.split_at_checked(1) {
             Some(("u", _)) => map(cell, maker).and_then(|()| say(control, "m")),
             Some(("d", pid)) => {
                 keeper = pid.parse().ok();
                 Ok(())
             }
+            Some(("n", _)) => match cell.doors.clone() {
+                Some(doors) => proxy::serve(doors, fds.into_iter().map(Into::into).collect()),
+                None => Ok(()),
+            },
             Some(("r", _)) => hand(control, "p", &[protocol.as_fd(), cancel.as_fd()]),
             Some(("s", _)) => return keeper.ok_or_else(|| no_cell("the cell has no keeper".to_owned())),
             Some(("x", reason)) => return Err(reason.to_owned()),

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::fs;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::process::{Command, ExitCode, Stdio};
 
 use rustix::io::fcntl_dupfd_cloexec;
@@ -11,8 +11,8 @@ use rustix::process::{getegid, geteuid};
 use rustix::stdio::{dup2_stdin, stdin};
 use rustix::thread::{CapabilitySet, CapabilitySets, UnshareFlags, capabilities, configure_capability_in_ambient_set, set_capabilities};
 
-use super::message::{hear, say};
-use super::{Cell, KEEPER};
+use super::message::{hand, hear, say};
+use super::{Cell, KEEPER, loopback};
 
 /// The maker's whole life. Stdin is the socket to the guardian; the arguments are the cell and the worker's command line.
 pub(crate) fn maker_main(mut args: impl Iterator<Item = OsString>) -> ExitCode {
@@ -38,6 +38,11 @@ fn make(cell: &Cell, text: OsString, command: Vec<OsString>, control: &OwnedFd) 
     match hear(control) {
         Ok(Some((answer, _))) if answer == "m" => {}
         _ => return Err("the guardian is gone".to_owned()),
+    }
+    if let Some(doors) = &cell.doors {
+        let listeners = loopback::open(doors).map_err(|error| format!("the network of the cell cannot be made: {error}"))?;
+        let fds: Vec<_> = listeners.iter().map(AsFd::as_fd).collect();
+        hand(control, "n", &fds).map_err(|error| error.to_string())?;
     }
     keep_right_to_mount().map_err(|error| format!("no rights in the new user namespace: {error}"))?;
     let keeper = spawn(text, command, control).map_err(|error| format!("the keeper of the cell cannot be started: {error}"))?;

@@ -17,11 +17,14 @@
 //! keeper: `r` ready for the worker's descriptors (answer `p`), `s` the worker is started, `e<how>` it ended; either: `f<reason>`, and keeper: `x<reason>` where it is
 //! the worker's program that cannot be started.
 
+mod doors;
 mod guard;
 mod keeper;
+mod loopback;
 mod maker;
 mod message;
 mod probe;
+mod proxy;
 mod rules;
 mod tree;
 
@@ -31,9 +34,9 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::config::{Language, RunnerConfig, ScriptCode};
-use super::fault::Fault;
 use super::launch::Launch;
 
+use doors::Doors;
 pub(crate) use guard::{Celled, Wanted, enter};
 pub(crate) use keeper::keeper_main;
 pub(crate) use maker::maker_main;
@@ -95,6 +98,8 @@ pub(crate) struct Cell {
     pub(crate) user: Option<u32>,
     /// Whether it has the engine's network: only what is built in has, and checks hosts itself.
     pub(crate) engine_network: bool,
+    /// The hosts that it can reach from a network of its own.
+    pub(crate) doors: Option<Doors>,
 }
 
 impl Cell {
@@ -114,13 +119,15 @@ impl Cell {
             scratch: scratch.into(),
             user: user_for(marker),
             engine_network: code.language == Language::Http,
+            doors: if code.language == Language::Http { None } else { Doors::of(config.hosts_for(code)) },
         }
     }
 
     /// The environment of what runs in it, on top of the clean one.
-    pub(crate) fn environment(scratch: &Path, work: &str) -> Vec<(OsString, OsString)> {
-        let work = scratch.join(work).into_os_string();
-        ["HOME", "TMPDIR"].into_iter().map(|name| (name.into(), work.clone())).collect()
+    pub(crate) fn environment(&self, work: &str) -> Vec<(OsString, OsString)> {
+        let work = self.scratch().join(work).into_os_string();
+        let doors = self.doors.iter().flat_map(|_| Doors::environment()).map(|(name, value)| (name.into(), value.into()));
+        ["HOME", "TMPDIR"].into_iter().map(|name| (name.into(), work.clone())).chain(doors).collect()
     }
 
     fn scratch(&self) -> &Path {
@@ -169,13 +176,4 @@ fn belonging(program: &Path) -> Option<PathBuf> {
         std::fs::read_dir(above.join("lib")).is_ok_and(|found| found.flatten().any(|entry| entry.file_name().to_string_lossy().starts_with("python3")));
     let is_installation = above.components().count() > 1 && (has_python || SIGNS.iter().any(|sign| above.join(sign).exists()));
     Some(if is_installation { above } else { folder }.to_path_buf())
-}
-
-/// Why a script cannot run under a profile.
-pub(crate) fn refusal(code: &ScriptCode) -> Option<Fault> {
-    let hosts = code.settings.network.as_ref().filter(|hosts| !hosts.is_empty())?;
-    (code.language != Language::Http).then(|| {
-        let message = format!("script {} wants the network ({}), which the strict profile gives only to http scripts", code.name, hosts.join(", "));
-        Fault::no_worker(message)
-    })
 }

@@ -39,7 +39,7 @@ pub fn probe(config: &RunnerConfig) -> Result<InForce, String> {
     let scratch = std::path::absolute(config.scratch.join(&marker)).map_err(|error| error.to_string())?;
     let user = user_for(&marker);
     fs::create_dir_all(&scratch).and_then(|()| hand_over(&scratch, user)).map_err(|error| format!("{}: {error}", scratch.display()))?;
-    let cell = Cell { read: Vec::new(), home: home.into(), scratch: scratch.clone().into(), user, engine_network: false };
+    let cell = Cell { read: Vec::new(), home: home.into(), scratch: scratch.clone().into(), user, engine_network: false, doors: None };
     let found = ask(config, &cell);
     let _ = fs::remove_dir_all(&scratch);
     found.map_err(|error| error.to_string())?
@@ -75,11 +75,12 @@ fn look(cell: &Cell) -> Result<String, String> {
     let problem = |error: io::Error| error.to_string();
     let (mut read, write) = io::pipe().map_err(problem)?;
     let log = fs::File::options().write(true).open("/dev/null").map_err(problem)?;
-    let unused = io::pipe().map_err(problem)?;
+    let (go, wait) = io::pipe().map_err(problem)?;
     let program = OsString::from("/proc/self/exe");
     let what = guard::Wanted { language: Language::Shell, program: &program, args: vec![crate::script::GUARDIAN_ARGUMENT.into(), PROBED.into()] };
     // a built-in worker's second descriptor is its stdout
-    let celled = guard::enter(cell, what, &unused.0.into(), &write.into(), &log.into())?;
+    let celled = guard::enter(cell, what, &go.into(), &write.into(), &log.into())?;
+    drop(wait);
     let mut said = String::new();
     io::Read::read_to_string(&mut read, &mut said).map_err(problem)?;
     drop(celled);
@@ -88,6 +89,8 @@ fn look(cell: &Cell) -> Result<String, String> {
 
 /// What is run in the probe's cell.
 pub(crate) fn probed_main() -> ExitCode {
+    // its end is the word that the guardian has seen this process
+    let _ = io::Read::read(&mut io::stdin(), &mut [0]);
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)?.split_ascii_whitespace().next().map(str::to_owned));
     let devices = fs::read_to_string("/proc/net/dev").unwrap_or_default();

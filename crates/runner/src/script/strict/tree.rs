@@ -58,7 +58,12 @@ pub(super) fn build(cell: &Cell) -> Result<(), String> {
     for path in SYSTEM.iter().map(Path::new).chain(cell.read.iter().map(Path::new).filter(|path| !path.starts_with(home))) {
         root.place(path).map_err(|error| format!("{} cannot be mounted: {error}", path.display()))?;
     }
-    for name in SETTINGS {
+    if let Some(doors) = &cell.doors {
+        let file = inside(Path::new("/etc/hosts"));
+        let made = fs::create_dir_all(inside(Path::new("/etc"))).and_then(|()| fs::write(&file, doors.hosts_file()));
+        made.map_err(|error| format!("/etc/hosts cannot be written: {error}"))?;
+    }
+    for name in SETTINGS.iter().filter(|name| **name != "hosts" || cell.doors.is_none()) {
         root.place_file(&Path::new("/etc").join(name)).map_err(|error| format!("/etc/{name} cannot be mounted: {error}"))?;
     }
     devices().map_err(|error| format!("/dev cannot be made: {error}"))?;
