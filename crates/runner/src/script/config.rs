@@ -146,6 +146,8 @@ pub struct RunnerConfig {
     pub max_workers: usize,
     /// How far scripts are kept from the machine.
     pub profile: Profile,
+    /// What the operator gives any script at most; a script may have less.
+    pub most: Limits,
     /// Put each tree into a cgroup of its own where the machine allows it.
     pub use_cgroups: bool,
 }
@@ -170,6 +172,7 @@ impl RunnerConfig {
             value_limit: 64 << 20,
             max_workers: (processors() * 4).max(16),
             profile: Profile::default(),
+            most: Limits::default(),
             use_cgroups: true,
         }
     }
@@ -187,12 +190,20 @@ impl RunnerConfig {
 
     /// What an attempt of this script may use.
     pub fn limits_of(&self, code: &ScriptCode) -> Limits {
-        code.settings.limits.clone()
+        self.limited(&code.settings.limits)
+    }
+
+    /// What a script that says this of itself may use: of each limit the lower one, its own or the operator's, who need not name all.
+    pub fn limited(&self, own: &Limits) -> Limits {
+        match self.profile {
+            Profile::Trusted => own.within(&self.most),
+            Profile::Strict => own.within(&self.most.or(&Limits::for_strangers())),
+        }
     }
 
     /// Bytes that a script's value may take.
     pub(crate) fn value_limit_of(&self, code: &ScriptCode) -> usize {
-        let own = code.settings.limits.output.and_then(|bytes| usize::try_from(bytes).ok());
+        let own = self.limits_of(code).output.and_then(|bytes| usize::try_from(bytes).ok());
         own.map_or(self.value_limit, |own| own.min(self.value_limit))
     }
 }

@@ -42,6 +42,8 @@ const HIGH_FD: i32 = 100;
 const LOW_FD: i32 = 3;
 /// How often a tree is looked at that has limits which nothing else holds.
 const WATCH_EVERY: Duration = Duration::from_millis(50);
+/// Every how many looks its files are looked at, too.
+const FILES_EVERY: u32 = 5;
 
 /// What a guardian is told when it is started.
 #[derive(Serialize, Deserialize)]
@@ -132,12 +134,12 @@ fn guard(place: &Place, charge: &Charge, program: &OsString, args: Vec<OsString>
     // before the go: the worker runs nothing of the script until it is in its cgroup
     let folder = place.cgroup.as_deref().filter(|folder| cgroup::write(&folder.join("cgroup.procs"), &worker.to_string()).is_ok());
     let watched = charge.limits.confine(folder);
-    let limited = charge.limits.apply(worker, language);
+    let limited = charge.limits.apply(worker, language).and_then(|()| if charge.cell.is_some() { charge.limits.apply_in_cell(worker) } else { Ok(()) });
 
-    let (control, place) = (Arc::new(control), place.clone());
-    let reports = Arc::clone(&control);
-    let reaper = std::thread::Builder::new().stack_size(128 << 10).spawn(move || reap(&started, &reports, &place));
-    if let Err(error) = limited.and_then(|()| start_watch(watched, root, &control, folder)) {
+    let control = Arc::new(control);
+    let (reports, to_clear) = (Arc::clone(&control), place.clone());
+    let reaper = std::thread::Builder::new().stack_size(128 << 10).spawn(move || reap(&started, &reports, &to_clear));
+    if let Err(error) = limited.and_then(|()| start_watch(watched, root, &control, &place)) {
         // a worker without its limits must not run
         let _ = say(&control, &format!("fthe limits of the script could not be set: {error}"));
         kill_all(folder);
@@ -182,21 +184,22 @@ impl Started {
     }
 }
 
-fn start_watch(limits: Limits, root: u32, control: &Arc<UnixStream>, folder: Option<&Path>) -> io::Result<()> {
+fn start_watch(limits: Limits, root: u32, control: &Arc<UnixStream>, place: &Place) -> io::Result<()> {
     if limits == Limits::default() {
         return Ok(());
     }
-    let (control, folder) = (Arc::clone(control), folder.map(Path::to_path_buf));
-    std::thread::Builder::new().stack_size(256 << 10).spawn(move || watch(&limits, root, &control, folder.as_deref())).map(drop)
+    let (control, place) = (Arc::clone(control), place.clone());
+    std::thread::Builder::new().stack_size(256 << 10).spawn(move || watch(&limits, root, &control, &place)).map(drop)
 }
 
 /// Looks at the tree from time to time, and kills it when it is over a limit.
-fn watch(limits: &Limits, root: u32, control: &UnixStream, folder: Option<&Path>) {
-    loop {
+fn watch(limits: &Limits, root: u32, control: &UnixStream, place: &Place) {
+    for turn in 1u32.. {
         std::thread::sleep(WATCH_EVERY);
-        if let Some(sentence) = limits.exceeded(root) {
+        let files = || if turn.is_multiple_of(FILES_EVERY) { limits.overfilled(&place.scratch) } else { None };
+        if let Some(sentence) = limits.exceeded(root).or_else(files) {
             let _ = say(control, &format!("l{sentence}"));
-            kill_all(folder);
+            kill_all(place.cgroup.as_deref());
         }
     }
 }

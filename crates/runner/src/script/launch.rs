@@ -36,7 +36,7 @@ impl Launch {
             Language::JavaScript => {
                 let node = config.node.find().map_err(missing)?;
                 let mut args = Vec::new();
-                if let Some(memory) = code.settings.limits.memory {
+                if let Some(memory) = config.limits_of(code).memory {
                     args.push(OsString::from(format!("--max-old-space-size={}", (memory >> 20).max(1))));
                 }
                 args.extend([OsString::from("-e"), OsString::from(javascript::WORKER), OsString::from("--")]);

@@ -70,6 +70,11 @@ pub fn uses_cgroups() -> bool {
     cgroup::parent().is_some()
 }
 
+/// Which limits of a tree its cgroup can hold on this machine.
+pub fn cgroup_holds() -> Vec<&'static str> {
+    cgroup::parent().map(|folder| cgroup::holds(&folder)).unwrap_or_default()
+}
+
 pub use call::{Answer, Call, Context, Log, Notice, Outcome, Report, Stop};
 pub use config::{Language, PoolConfig, RunnerConfig, ScriptCode};
 pub use fault::{Fault, FaultKind};

@@ -17,7 +17,7 @@ use super::guardian::Charge;
 use super::launch::{Launch, init_frame};
 use super::limits::{Limits, resident};
 use super::log::LogBuffer;
-use super::strict::{Cell, Profile, hand_over};
+use super::strict::{Cell, Profile, hand_over, refusal};
 use super::tree::{MARKER, TreeId, destroy};
 use super::{cgroup, process};
 
@@ -87,6 +87,9 @@ impl Worker {
 
     /// Starts the guardian, which starts the worker.
     pub(crate) fn start(config: &RunnerConfig, cgroups: Option<&PathBuf>, code: &ScriptCode) -> Result<Worker, Fault> {
+        if let Some(fault) = (config.profile == Profile::Strict).then(|| refusal(config, code)).flatten() {
+            return Err(fault);
+        }
         let launch = Launch::of(config, code)?;
         Worker::start_with(config, cgroups, code, &launch)
             .map_err(|error| Fault::no_worker(format!("no worker process could be started for script {}: {error}", code.name)))

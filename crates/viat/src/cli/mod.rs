@@ -15,6 +15,7 @@ mod example;
 mod foreground;
 pub mod history;
 mod inputs;
+mod isolation;
 pub mod output;
 mod progress;
 mod recover;

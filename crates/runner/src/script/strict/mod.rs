@@ -34,6 +34,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::config::{Language, RunnerConfig, ScriptCode};
+use super::fault::Fault;
 use super::launch::Launch;
 
 use doors::Doors;
@@ -150,6 +151,19 @@ pub(crate) fn hand_over(folder: &Path, user: Option<u32>) -> std::io::Result<()>
         Some(id) => std::os::unix::fs::chown(folder, Some(id), Some(id)),
         None => Ok(()),
     }
+}
+
+/// Why a script is not run under the profile: what it asks for is not its own to ask for.
+pub(crate) fn refusal(config: &RunnerConfig, code: &ScriptCode) -> Option<Fault> {
+    let kept: Vec<&str> = code.settings.env.iter().map(String::as_str).filter(|name| !config.env_allow.iter().any(|allowed| allowed == name)).collect();
+    (!kept.is_empty()).then(|| {
+        let message = format!(
+            "script {} asks for the engine's variables {} (env): under the strict profile the operator names in VIAT_SCRIPT_ENV what scripts see",
+            code.name,
+            kept.join(", ")
+        );
+        Fault::no_worker(message)
+    })
 }
 
 /// Where a program and what belongs to it lie, and where what it is a link to does.
