@@ -139,8 +139,11 @@ fn set(pid: u32, resource: Resource, soft: u64, hard: Option<u64>) -> io::Result
         (wanted, now) => wanted.or(now),
     };
     let soft = hard.map_or(soft, |hard| soft.min(hard));
-    prlimit(pid, resource, Rlimit { current: Some(soft), maximum: hard })?;
-    Ok(())
+    match prlimit(pid, resource, Rlimit { current: Some(soft), maximum: hard }) {
+        // whoever is gone uses nothing, and its end is told
+        Ok(_) | Err(rustix::io::Errno::SRCH) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// The memory of the machine, in bytes.

@@ -143,6 +143,10 @@ impl Worker {
         let switch = Arc::new(control.try_clone()?);
         let (log, worker_log) = io::pipe()?;
         let _ = rustix::pipe::fcntl_setpipe_size(&log, 256 << 10);
+        if let Some(id) = cell.as_ref().and_then(|cell| cell.user) {
+            // else it could not be opened as /dev/stderr
+            rustix::fs::fchown(&worker_log, Some(rustix::fs::Uid::from_raw(id)), None)?;
+        }
         let ends = Ends::new(protocol.into(), control.into(), log.into(), config.value_limit_of(code))?;
         let (program, args) = config.guardian.split_first().ok_or_else(|| io::Error::other("no guardian is configured"))?;
         let charge = Charge {
@@ -234,6 +238,7 @@ impl Worker {
     /// What the worker's limits add to how it ended.
     pub(crate) fn explain(&self, how: &str) -> String {
         match self.limits.cpu_s {
+            _ if how.contains("SIGXFSZ") => format!("{how}: it wrote a file that is larger than its limit (limits.disk)"),
             Some(seconds) if how.contains("SIGXCPU") => format!("{how}: it used more processor time than its limit of {seconds} s (limits.cpu)"),
             _ => how.to_owned(),
         }
