@@ -139,7 +139,7 @@ fn guard(place: &Place, charge: &Charge, program: &OsString, args: Vec<OsString>
     let control = Arc::new(control);
     let (reports, to_clear) = (Arc::clone(&control), place.clone());
     let reaper = std::thread::Builder::new().stack_size(128 << 10).spawn(move || reap(&started, &reports, &to_clear));
-    if let Err(error) = limited.and_then(|()| start_watch(watched, root, &control, &place)) {
+    if let Err(error) = limited.and_then(|()| start_watch(watched, root, &control, place)) {
         // a worker without its limits must not run
         let _ = say(&control, &format!("fthe limits of the script could not be set: {error}"));
         kill_all(folder);
