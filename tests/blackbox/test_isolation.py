@@ -8,7 +8,7 @@ import tempfile
 
 import pytest
 
-from conftest import BINARY, Home, kill, until
+from conftest import BINARY, Home, kill, nobody_left, processes_of, until
 from served import Server
 
 NOBODY = 65534
@@ -322,6 +322,19 @@ def test_shell_is_held_alike(cage):
         record = cage.record("shell", {"a": 1})
         assert record["outputs"]["v"] == "said no no no no no no no own", record
         assert "to the log" in cage.home.log(record["id"])
+
+
+def test_a_cell_ends_with_its_engine(home):
+    home.script("slow", "import subprocess, time\ndef main():\n    subprocess.Popen(['sleep', '3600'], start_new_session=True)\n    open('begun', 'w')\n    time.sleep(3600)\n")
+    home.workflow("slow", "steps:\n  - id: s\n    script: slow\n")
+    home.run("workflow", "publish", "slow", code=0)
+    server = Server(home, "--profile", "strict")
+    server.begin("slow")
+    until(lambda: list((home.path / "scratch").glob("*/work/begun")), "the attempt has begun")
+    assert len(processes_of(home)) >= 3
+    server.kill()
+    nobody_left(home)
+    assert not list((home.path / "scratch").glob("*"))
 
 
 def test_trusted_is_the_default_and_the_profile_is_said(home):

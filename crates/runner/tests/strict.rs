@@ -161,6 +161,28 @@ async fn the_network_leads_to_declared_hosts_only() {
 }
 
 #[tokio::test]
+async fn tunnels_and_other_languages_get_there_too() {
+    let port = server().port();
+    let bench = Bench::with(|config| {
+        config.profile = Profile::Strict;
+        config.hosts.allow = Some(vec!["localhost".to_owned()]);
+    });
+    let wanting = |code: Arc<ScriptCode>, host: String| {
+        let mut code = ScriptCode::clone(&code);
+        code.settings.network = Some(vec![host]);
+        Arc::new(code)
+    };
+    // a pattern has no address in the cell: only the proxy leads there
+    let tunnel = "import http.client\ndef main(port):\n    link = http.client.HTTPConnection('127.77.0.1', 3128, timeout=20)\n    link.set_tunnel('localhost', port)\n    link.request('GET', '/')\n    return link.getresponse().read().decode()\n";
+    let args = json!({ "port": port }).to_string();
+    let report = bench.call(&wanting(script(tunnel), "*".to_owned()), &args).await;
+    assert_eq!(*value(&report), json!("hello"));
+    let fetch = "export default async ({port}) => { const answer = await fetch(`http://localhost:${port}/`); return answer.text(); };\n";
+    let report = bench.call(&wanting(script_in(Language::JavaScript, fetch), format!("localhost:{port}")), &args).await;
+    assert_eq!(*value(&report), json!("hello"));
+}
+
+#[tokio::test]
 async fn a_private_address_needs_the_operators_word() {
     let port = server().port();
     let bench = bench();
