@@ -10,7 +10,7 @@ use viat_runner::logs::Logs;
 use viat_runner::resources::{self, Keys};
 use viat_runner::script::environments::{Environments, Tools};
 use viat_runner::script::http::Hosts;
-use viat_runner::script::{Interpreter, Language, Node, NodeFinder, RunnerConfig};
+use viat_runner::script::{Interpreter, Language, Limits, Node, NodeFinder, Profile, RunnerConfig};
 use viat_store::{At, SqliteStore, Store};
 
 use crate::cli::build;
@@ -24,6 +24,11 @@ const EXECUTION_DEADLINE_MS: u64 = 1_800_000;
 pub const EXECUTION_DEADLINE: &str = "VIAT_EXECUTION_DEADLINE_SECONDS";
 /// The variable that names what scripts may see of the environment.
 pub const SCRIPT_ENV: &str = "VIAT_SCRIPT_ENV";
+
+/// The variable that says how far scripts are kept from the machine.
+const PROFILE: &str = "VIAT_PROFILE";
+/// The variable that says what any script gets at most.
+const SCRIPT_LIMITS: &str = "VIAT_SCRIPT_LIMITS";
 
 /// The variable that says how many workers there may be in all.
 const MAX_WORKERS: &str = "VIAT_MAX_WORKERS";
@@ -70,13 +75,29 @@ pub struct Home {
     pub folder: PathBuf,
     /// Where it remembers.
     pub store: Arc<dyn Store>,
+    /// How far scripts are kept from the machine, where that was said for this process.
+    profile: Option<Profile>,
 }
 
 impl Home {
     /// Opens the home, making it if it is not there.
     pub fn open(folder: &Path) -> Result<Home, CliError> {
         let store = SqliteStore::open(folder).map_err(CliError::store)?;
-        Ok(Home { folder: folder.to_path_buf(), store: Arc::new(store) })
+        Ok(Home { folder: folder.to_path_buf(), store: Arc::new(store), profile: None })
+    }
+
+    /// The same home, its scripts kept from the machine as far as this says.
+    pub fn with_profile(&self, profile: Profile) -> Home {
+        Home { folder: self.folder.clone(), store: Arc::clone(&self.store), profile: Some(profile) }
+    }
+
+    /// How far scripts are kept from the machine: as was said for this process, else as `VIAT_PROFILE` says; who works on a home of
+    /// his own trusts what he has put there.
+    pub fn profile(&self) -> Result<Profile, CliError> {
+        match self.profile {
+            Some(profile) => Ok(profile),
+            None => Ok(profile_of_environment()?.unwrap_or_default()),
+        }
     }
 
     /// Attempts' logs.
@@ -111,8 +132,16 @@ impl Home {
     pub fn tools(&self) -> Tools {
         let python = self.interpreter().ok().map(|interpreter| interpreter.path);
         let node = self.node().ok().map(|node| node.path);
+        // who asks wrongly is told where scripts are run; nothing is built meanwhile
+        let build_nothing = self.profile().unwrap_or(Profile::Strict) == Profile::Strict;
         let own = [self.folder.join("tools"), self.folder.join("tools/bin")];
-        Tools { uv: Tools::find("uv", named(UV), &own, python.as_deref()), npm: Tools::find("npm", named(NPM), &own, node.as_deref()), python, node }
+        Tools {
+            uv: Tools::find("uv", named(UV), &own, python.as_deref()),
+            npm: Tools::find("npm", named(NPM), &own, node.as_deref()),
+            python,
+            node,
+            build_nothing,
+        }
     }
 
     /// How scripts are run on this home. A language that is not installed fails where it is used, unless it was named.
@@ -128,6 +157,8 @@ impl Home {
             scripts.max_workers = most;
         }
         scripts.env_allow = script_env();
+        scripts.profile = self.profile()?;
+        scripts.most = most()?;
         let list = |name: &str| std::env::var(name).ok();
         scripts.hosts = Hosts::from_lists(list(HTTP_ALLOW).as_deref(), list(HTTP_DENY).as_deref());
         Ok(scripts)
@@ -231,6 +262,19 @@ fn max_workers() -> Result<Option<usize>, CliError> {
         Some(most) => Ok(Some(most)),
         None => Err(CliError::usage(format!("{MAX_WORKERS} is {text:?}, which is not a number from 1 to 10000"))),
     }
+}
+
+/// The profile that the environment names.
+pub fn profile_of_environment() -> Result<Option<Profile>, CliError> {
+    let Some(text) = std::env::var_os(PROFILE).filter(|text| !text.is_empty()) else { return Ok(None) };
+    let profile = text.to_str().and_then(Profile::of);
+    profile.map(Some).ok_or_else(|| CliError::usage(format!("{PROFILE} is {text:?}; it is trusted or strict")))
+}
+
+/// What the operator gives any script at most.
+fn most() -> Result<Limits, CliError> {
+    let text = std::env::var(SCRIPT_LIMITS).unwrap_or_default();
+    Limits::of_list(&text).map_err(|problem| CliError::usage(format!("{SCRIPT_LIMITS}: {problem}")))
 }
 
 fn script_env() -> Vec<String> {

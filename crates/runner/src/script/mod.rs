@@ -62,6 +62,7 @@ mod reservation;
 mod roster;
 mod secrets;
 mod settings;
+mod strict;
 mod supply;
 mod tree;
 mod worker;
@@ -69,6 +70,11 @@ mod worker;
 /// Whether trees get cgroups of their own on this machine.
 pub fn uses_cgroups() -> bool {
     cgroup::parent().is_some()
+}
+
+/// Which limits of a tree its cgroup can hold on this machine.
+pub fn cgroup_holds() -> Vec<&'static str> {
+    cgroup::parent().map(|folder| cgroup::holds(&folder)).unwrap_or_default()
 }
 
 pub use call::{Answer, Call, Context, Log, Notice, Outcome, Report, Stop};
@@ -84,4 +90,5 @@ pub use pools::{PoolStatus, Pools};
 pub use reservation::Reservation;
 pub use secrets::Secrets;
 pub use settings::{Isolation, Metadata, MetadataError, PoolSettings, Settings, secret_variable};
+pub use strict::{InForce, Profile, probe as probe_strict};
 pub use tree::{TreeId, kill_leftover};

@@ -307,8 +307,25 @@ fn pool_settings(table: &Table) -> Result<PoolSettings, Wrong> {
     }
 }
 
+impl Limits {
+    /// Reads `memory=2 GiB, processes=64`: the keys of `limits` as an operator writes them.
+    ///
+    /// # Errors
+    /// What is wrong, and what may stand there.
+    pub fn of_list(text: &str) -> Result<Limits, String> {
+        let mut table = Table::new();
+        for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+            let (key, value) = part.split_once('=').ok_or_else(|| format!("{part:?} is not KEY=VALUE, like memory=2 GiB"))?;
+            let value = value.trim();
+            let value = value.parse().map_or_else(|_| Value::String(value.to_owned()), Value::Integer);
+            table.insert(key.trim().to_owned(), value);
+        }
+        limits_of(&table).map_err(|(message, _)| message)
+    }
+}
+
 fn limits_of(table: &Table) -> Result<Limits, Wrong> {
-    known("limits", table, &["memory", "cpu", "files", "processes", "output"])?;
+    known("limits", table, &["memory", "cpu", "files", "processes", "output", "disk"])?;
     let number = |key: &str, least| table.get(key).map(|value| count(&format!("limits.{key}"), value, least)).transpose();
     let size = |key: &str| table.get(key).map(|value| bytes(&format!("limits.{key}"), value)).transpose();
     let cpu = table.get("cpu").map(|value| duration_ms("limits.cpu", value)).transpose()?;
@@ -318,6 +335,7 @@ fn limits_of(table: &Table) -> Result<Limits, Wrong> {
         files: number("files", 32)?,
         processes: number("processes", 1)?,
         output: size("output")?,
+        disk: size("disk")?,
     };
     match limits.memory {
         Some(memory) if memory < 16 << 20 => Err(wrong("memory", "limits.memory: less than 16 MiB is too little to start in")),
@@ -417,9 +435,20 @@ mod tests {
         assert_eq!((read.dependencies.as_slice(), read.requires_python.as_deref()), (["requests>=2".to_owned()].as_slice(), Some(">=3.10")));
         let Settings { isolation, pool, limits, env, secrets, network } = read.settings;
         assert_eq!((isolation, pool.max, pool.queue_wait_ms, pool.recycle_after), (Isolation::Fresh, Some(3), Some(500), Some(5)));
-        assert_eq!(limits, Limits { memory: Some(512 << 20), cpu_s: Some(3), files: Some(64), processes: Some(8), output: Some(1000) });
+        assert_eq!(limits, Limits { memory: Some(512 << 20), cpu_s: Some(3), files: Some(64), processes: Some(8), output: Some(1000), disk: None });
         assert_eq!(secrets, ["api-token", "db"]);
         assert_eq!((env, network), (vec!["TOKEN".to_owned()], Some(vec!["api.example.com".to_owned()])));
+    }
+
+    #[test]
+    fn an_operator_writes_limits_in_a_line() {
+        let read = Limits::of_list("memory=2 GiB, processes = 64,cpu=90s, disk=100").unwrap();
+        assert_eq!(read, Limits { memory: Some(2 << 30), processes: Some(64), cpu_s: Some(90), disk: Some(100), ..Limits::default() });
+        let given = Limits { memory: Some(3 << 30), processes: Some(8), ..Limits::default() };
+        assert_eq!(given.within(&read), Limits { processes: Some(8), ..read.clone() });
+        for (text, said) in [("memory", "is not KEY=VALUE"), ("ram=1", "there are memory, cpu"), ("memory=much", "limits.memory is a number of bytes")] {
+            assert!(Limits::of_list(text).unwrap_err().contains(said), "{text}");
+        }
     }
 
     #[test]

@@ -6,9 +6,10 @@ use std::time::Instant;
 
 use serde_json::json;
 use viat_runner::resources;
-use viat_runner::script::uses_cgroups;
+use viat_runner::script::{cgroup_holds, uses_cgroups};
 
 use super::error::CliError;
+use super::isolation;
 use super::output::Output;
 use crate::wiring::Home;
 
@@ -42,6 +43,7 @@ pub fn run(folder: &Path, output: &Output) -> Result<ExitCode, CliError> {
         checks.extend(secrets(home));
         checks.push(sync(folder));
         checks.push(space(folder));
+        checks.extend(strict(home));
     }
     checks.push(trees());
     let bad = checks.iter().any(|check| check.verdict == Verdict::Bad);
@@ -204,11 +206,40 @@ fn space(folder: &Path) -> Check {
     }
 }
 
-/// How a script's whole process tree is ended.
+/// What holds scripts that are not trusted; only who needs that misses it.
+fn strict(home: &Home) -> Vec<Check> {
+    match isolation::in_force(home) {
+        Ok(found) => {
+            let landlock = found.landlock.map_or("no Landlock".to_owned(), |version| format!("Landlock {version}"));
+            let user = if found.other_user { "another user than the engine's" } else { "the engine's user without rights" };
+            let text = format!("can be had: user, mount, pid, network, ipc and uts namespaces, seccomp, no new privileges, {landlock}; as {user}");
+            let fix = found.landlock.is_none().then(|| "Landlock is a second lock on files: Linux 5.13 or newer with landlock among its `lsm=`".to_owned());
+            vec![Check { name: "strict", verdict: Verdict::Good, found: text, fix }]
+        }
+        Err(problem) => {
+            vec![Check { name: "strict", verdict: Verdict::Poor, found: format!("cannot be had: {problem}"), fix: Some(isolation::HOW.to_owned()) }]
+        }
+    }
+}
+
+/// How a script's whole process tree is ended, and what holds its limits.
 fn trees() -> Check {
     if uses_cgroups() {
-        return Check { name: "processes", verdict: Verdict::Good, found: "each worker has a guardian and a cgroup of its own".to_owned(), fix: None };
+        let (held, fix) = match cgroup_holds().join(" and ") {
+            held if held.is_empty() => (
+                "which holds no limits: resource limits and the guardian's watch do".to_owned(),
+                Some("for limits that the kernel holds delegate the memory and pids controllers (systemd: Delegate=yes)".to_owned()),
+            ),
+            held => (format!("which holds its limits of {held}"), None),
+        };
+        return Check { name: "processes", verdict: Verdict::Good, found: format!("each worker has a guardian and a cgroup of its own, {held}"), fix };
     }
     let fix = Some("for the stronger proof run viat where it may make cgroups (v2, writable)".to_owned());
-    Check { name: "processes", verdict: Verdict::Good, found: "each worker has a guardian; cgroups cannot be made here".to_owned(), fix }
+    Check {
+        name: "processes",
+        verdict: Verdict::Good,
+        found: "each worker has a guardian; cgroups cannot be made here, so memory and processes are limited by resource limits and the guardian's watch"
+            .to_owned(),
+        fix,
+    }
 }

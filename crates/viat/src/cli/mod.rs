@@ -15,6 +15,7 @@ mod example;
 mod foreground;
 pub mod history;
 mod inputs;
+mod isolation;
 mod next;
 pub mod output;
 mod progress;

@@ -207,8 +207,9 @@ fn show(name: &str, version: Option<u64>, home: &Home, output: &Output) -> Resul
     let used_by: Vec<String> = used_by.iter().map(|by| by.name.clone()).collect();
     let environment = environments::of(&body, home)?;
     if output.json {
+        let (profile, limits) = workers::bounds(&body, home)?;
         return output.value(&json!({
-            "name": name, "version": found.info.version, "language": body.language, "created_at": time(&found.info),
+            "name": name, "version": found.info.version, "language": body.language, "profile": profile, "limits": limits, "created_at": time(&found.info),
             "hash": found.info.hash.to_string(), "info": body.info, "signature": signature(&body.language, &body.info),
             "environment": environment, "settings": body.metadata.settings, "pool": workers::settings(&body, home)?,
             "workers": workers::live(name, home)?, "used_by": used_by, "source": body.source,

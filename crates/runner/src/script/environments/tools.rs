@@ -29,6 +29,8 @@ pub struct Tools {
     pub python: Option<PathBuf>,
     /// The Node of the home.
     pub node: Option<PathBuf>,
+    /// Take packages as they come and build none: building one runs what its author wrote.
+    pub build_nothing: bool,
 }
 
 impl Tools {

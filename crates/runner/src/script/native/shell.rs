@@ -16,6 +16,7 @@ use super::Start;
 use super::channel::{Channel, Given, checked};
 use crate::script::fault::{Fault, FaultKind};
 use crate::script::settings::secret_variable;
+use crate::script::worker::WORK;
 
 /// The exit code that says "transient": EX_TEMPFAIL.
 const TRANSIENT: i32 = 75;
@@ -176,6 +177,8 @@ impl Shell<'_> {
         let version = context.version.map(|version| version.to_string()).unwrap_or_default();
         let mut command = Command::new(&self.program);
         // a process group of its own, so that the cooperative signal reaches what the script has started
+        // the attempt's own: what the one before left was removed with its folder
+        command.current_dir(self.start.folder.join(WORK));
         command.arg(&self.script).process_group(0).stdin(Stdio::piped()).stdout(stdout).stderr(self.log.try_clone()?);
         command
             .env("VIAT_RUN_ID", &context.run_id)
