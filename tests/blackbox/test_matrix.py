@@ -9,18 +9,13 @@
 | many calls | 10,000 | 1,000 (a process each) | 10,000 |
 """
 import json
-import os
-import pathlib
 import re
-import shutil
-import tempfile
 
 import pytest
 
-from conftest import Home, bug, kill, nobody_left, processes_of, until
+from conftest import Home, bug, kill, nobody_left, processes_of, until, used
 from dialects import ALL, FLOOD, TOO_MUCH, missing, touched
 from remote import Remote
-from served import Server
 
 PROCESSES = ["python", "javascript", "typescript", "shell"]
 REFUSED = {"class": "user", "kind": "user", "code": "taken", "status": 409, "message": "größe 雪", "extra": {"by": [1]}}
@@ -47,22 +42,6 @@ def places(tmp_path_factory):
     remote.end()
     for process in (process for home in homes.values() for process in home.started if process.poll() is None):
         kill(process)
-
-
-@pytest.fixture
-def serve():
-    """Starts a server on a home; it is ended, and leaves nobody."""
-    begun = []
-
-    def start(home, *flags, **options):
-        begun.append(Server(home, *flags, **options))
-        return begun[-1]
-
-    yield start
-    for server in begun:
-        if server.process.poll() is None:
-            server.end()
-        nobody_left(server.home)
 
 
 class Cell:
@@ -216,49 +195,29 @@ outputs: {last: "${ l.output[COUNT - 1] }"}
 """
 
 
-def used(pid):
-    """The memory of a process in KiB, and how many files it has open."""
-    status = pathlib.Path(f"/proc/{pid}/status").read_text()
-    return int(re.search(r"VmRSS:\s+(\d+)", status)[1]), len(os.listdir(f"/proc/{pid}/fd"))
-
-
 def workers_now(home, pids):
     """The process that each language's calls are made in."""
     http, = [pid for pid, command in processes_of(home) if "--worker http" in command]
     return {**{name: pid for name, pid in pids.items() if name != "http"}, "http": http}
 
 
-@pytest.fixture
-def light():
-    """A home on a disk that is none, where there is one: for what makes many small writes and is about something else."""
-    base = tempfile.mkdtemp(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
-    home = Home(base)
-    yield home
-    for process in home.started:
-        if process.poll() is None:
-            kill(process)
-    shutil.rmtree(base)
-
-
 def test_many_calls_leak_nothing(light, places, serve):
     """Ten rounds of calls one after another, each language in a worker of its own: what is held after the first is held after the last."""
-    home = light
     for name in ROUND:
-        ALL[name].create(home, name, OWN_PID[name], ["[tool.viat]", "pool = {max = 1, recycle_after = 100000}"], base=places.remote.base)
-        home.workflow(name, LOOP.replace("COUNT", str(ROUND[name])).replace("NAME", name))
-        home.run("workflow", "publish", name, code=0)
-    server = serve(home)
+        ALL[name].create(light, name, OWN_PID[name], ["[tool.viat]", "pool = {max = 1, recycle_after = 100000}"], base=places.remote.base)
+        light.workflow(name, LOOP.replace("COUNT", str(ROUND[name])).replace("NAME", name))
+        light.run("workflow", "publish", name, code=0)
+    server = serve(light)
     looks = []
     for turn in range(10):
         runs = {name: server.begin(name, {"value": {"pad": "p" * 1000}}) for name in ROUND}
         records = {name: server.ended(run) for name, run in runs.items()}
         assert {record["status"] for record in records.values()} == {"succeeded"}, str(records)[:2000]
         if turn in (0, 9):
-            pids = {**workers_now(home, {name: record["outputs"]["last"] for name, record in records.items()}), "engine": server.process.pid}
+            pids = {**workers_now(light, {name: record["outputs"]["last"] for name, record in records.items()}), "engine": server.process.pid}
             looks.append({name: (pid, *used(pid)) for name, pid in pids.items()})
-    print(looks)
-    for name, (pid, memory, files) in looks[0].items():
-        last_pid, last_memory, last_files = looks[1][name]
+    for name, (pid, memory, _, files) in looks[0].items():
+        last_pid, last_memory, _, last_files = looks[1][name]
         between = 9 * ROUND.get(name, sum(ROUND.values()))
         assert last_pid == pid, f"{name}: another process"
         # a kibibyte a call would be more; a process of few calls may breathe
