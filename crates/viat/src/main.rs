@@ -5,6 +5,7 @@ mod ask;
 mod cli;
 mod links;
 mod observe;
+mod schedules;
 mod socket;
 mod start;
 mod wiring;

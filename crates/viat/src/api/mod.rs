@@ -34,6 +34,7 @@ use viat_store::Store;
 use crate::cli::error::CliError;
 use crate::cli::output::Output;
 use crate::observe::Metrics;
+use crate::schedules::keeper::Keeper;
 use crate::socket::{self, Place};
 use crate::wiring::{Home, Mode};
 use progress::Listener;
@@ -88,7 +89,9 @@ pub fn serve(home: &Home, address: SocketAddr, output: &Output) -> Result<(), Cl
         .map_err(|error| CliError::failed(format!("the server's threads cannot be started: {error}")))?;
     let engine =
         Engine { store: Arc::clone(&home.store), driver: Arc::clone(&driver), home: home.folder.clone(), base: String::new(), waiters, metrics, progress };
+    let keeper = Keeper::begin(Arc::clone(&home.store), Arc::clone(&driver), output.clone());
     let served = runtime.block_on(listen(&home.folder, address, engine, output));
+    keeper.end();
     driver.shut_down(DRAIN);
     socket::remove(&home.folder, &Place::Server);
     served

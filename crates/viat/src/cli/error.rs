@@ -127,6 +127,11 @@ impl CliError {
         self.data.as_ref()
     }
 
+    /// Whether the store, not the caller, is at fault: the same may succeed later.
+    pub fn is_of_the_store(&self) -> bool {
+        self.code == STORE
+    }
+
     /// The exit code.
     pub fn code(&self) -> u8 {
         self.code

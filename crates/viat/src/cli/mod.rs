@@ -22,6 +22,7 @@ mod recover;
 mod rehearse;
 pub mod review;
 mod run;
+mod schedule;
 mod script;
 mod script_logs;
 mod server;
@@ -88,6 +89,9 @@ enum Command {
     /// Endpoints: HTTP routes bound to published workflows.
     #[command(subcommand)]
     Endpoint(endpoint::EndpointCommand),
+    /// Schedules: runs that begin by the clock, as long as a server runs.
+    #[command(subcommand)]
+    Schedule(schedule::ScheduleCommand),
     /// Environments: what scripts have installed for them.
     #[command(subcommand)]
     Env(environments::EnvCommand),
@@ -148,6 +152,7 @@ fn dispatch(cli: &Cli, output: &Output) -> Result<ExitCode, CliError> {
         Command::Event(command) => event::run(command, &home()?, output),
         Command::Review(command) => review::run(command, &home()?, output),
         Command::Endpoint(command) => endpoint::run(command, &home()?, output),
+        Command::Schedule(command) => schedule::run(command, &home()?, output),
         Command::Env(command) => environments::run(command, &home()?, output),
         Command::Init(args) => example::init(args, output),
         Command::Apply(args) => apply::run(args, &home()?, output),

@@ -54,6 +54,7 @@ impl Report {
             at_most("step p99 under 25 x (fsync + pipe)", step.p99_ms / floor, 25.0, "x"),
             at_most("`workflow test` of the fixture under 250 ms", self.cold.test.p50_ms, 250.0, " ms"),
         ];
+        all.extend(self.cold.packaged.map(|packaged| at_most("first call of a script with an environment under 150 ms", packaged.p50_ms, 150.0, " ms")));
         if let Some(sixteen) = self.store.iter().find(|each| each.runs == 16) {
             all.push(at_least("the store reaches half of bare SQLite at 16 runs", sixteen.store / sixteen.ceiling, 0.5, "x"));
         }
@@ -99,6 +100,8 @@ impl Report {
         }
         all.push(row("`viat --version`, p50 / p99", &pair(self.cold.version.p50_ms, self.cold.version.p99_ms)));
         all.push(row("`viat workflow test` of the fixture, p50 / p99", &pair(self.cold.test.p50_ms, self.cold.test.p99_ms)));
+        let packaged = self.cold.packaged.map_or_else(|| "not measured".to_owned(), |packaged| pair(packaged.p50_ms, packaged.p99_ms));
+        all.push(row("the first call of a script with an environment, p50 / p99", &packaged));
         all.push(row("on disk, per durable Python step", &format!("{} bytes", thousands(self.bytes_per_step))));
         all
     }
