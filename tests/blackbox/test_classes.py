@@ -1,7 +1,10 @@
 """Each class of failure by a real cause, in each language where it can occur: its kind, and whether it is tried again, as docs/failure.md says."""
 import os
+import pathlib
 import re
+import shutil
 import signal
+import sys
 
 import pytest
 
@@ -161,6 +164,23 @@ def test_a_class_has_its_kind_and_is_retried_or_not(home, remote, name, language
 def test_what_can_have_no_dependencies_is_refused_with_them(home, language):
     done = ALL[language].create(home, "s", ALL[language].echo, ["dependencies = ['thing']"], code=2, base="http://127.0.0.1")
     assert f"a script in {language} has no dependencies" in done.err
+
+
+@pytest.mark.parametrize("language, name", [("python", "pool_spawn_failed"), ("javascript", "pool_spawn_failed"), ("shell", "script_broken")])
+def test_an_interpreter_that_went_away(home, remote, serve, language, name):
+    if missing(language):
+        pytest.skip(missing(language))
+    folder = home.base / "bin"
+    folder.mkdir()
+    for tool in ("python3", "node", "sh"):
+        found = sys.executable if tool == "python3" else shutil.which(tool)
+        if found:
+            (folder / tool).symlink_to(pathlib.Path(found).resolve())
+    home.env["PATH"] = str(folder)
+    Place(home, ALL[language], remote).make(ALL[language].echo, args="{value: {}}")
+    server = serve(home)
+    shutil.rmtree(folder)
+    assert server.ended(server.begin("w"))["error"]["class"] == name
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

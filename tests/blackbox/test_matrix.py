@@ -3,21 +3,20 @@
 | | python, javascript, typescript | shell | http |
 |---|---|---|---|
 | refusal | `user` | `user` | cannot: a status it does not expect is `exception` |
-| death | `script_broken` | `script_broken` | has no process: the other side's death is `transport` |
+| death | `script_broken` | `script_broken` | of the other side: `transport` (of viat's own worker: test_classes.py) |
 | huge log | head and tail | head and tail | has no output: one line a request, whatever the answer |
 | defer | yes | yes | cannot: refused when it is created |
-| many calls | 10,000 | 1,000 (a process each) | 10,000 |
+| many calls | 10,000 (TypeScript is JavaScript when it runs) | 1,000, for each is a process | 10,000 |
 """
 import json
 import re
 
 import pytest
 
-from conftest import Home, bug, kill, nobody_left, processes_of, until, used
+from conftest import Home, bug, end_all, nobody_left, processes_of, until, used
 from dialects import ALL, FLOOD, TOO_MUCH, missing, touched
 from remote import Remote
 
-PROCESSES = ["python", "javascript", "typescript", "shell"]
 REFUSED = {"class": "user", "kind": "user", "code": "taken", "status": 409, "message": "größe 雪", "extra": {"by": [1]}}
 
 
@@ -40,8 +39,8 @@ def places(tmp_path_factory):
     place.remote = remote
     yield place
     remote.end()
-    for process in (process for home in homes.values() for process in home.started if process.poll() is None):
-        kill(process)
+    for home in homes.values():
+        end_all(home)
 
 
 class Cell:
@@ -169,14 +168,11 @@ def test_deferring(cell):
 
 def test_unicode(cell):
     value = {"größe": "雪 😀 \u2028 \u200f é e\u0301 \u0000 \x7f"}
-    if cell.dialect.name == "shell":
-        # no process can be given a zero byte in its environment
-        value["größe"] = value["größe"].replace("\0", "")
     record = cell.record("echo", "--input", json.dumps({"value": value}), args="{value: $inputs.value}")
     assert record["outputs"] == {"v": value}
 
 
-# Calls of a round, of ten: a process each makes a call in shell dear. TypeScript is JavaScript when it runs.
+# Calls in a round, of which there are ten.
 ROUND = {"python": 1000, "javascript": 1000, "shell": 100, "http": 1000}
 OWN_PID = {
     "python": "import os\ndef main(value):\n    print(value)\n    return os.getpid()\n",
@@ -203,6 +199,8 @@ def workers_now(home, pids):
 
 def test_many_calls_leak_nothing(light, places, serve):
     """Ten rounds of calls one after another, each language in a worker of its own: what is held after the first is held after the last."""
+    if missing("javascript"):
+        pytest.skip(missing("javascript"))
     for name in ROUND:
         ALL[name].create(light, name, OWN_PID[name], ["[tool.viat]", "pool = {max = 1, recycle_after = 100000}"], base=places.remote.base)
         light.workflow(name, LOOP.replace("COUNT", str(ROUND[name])).replace("NAME", name))
@@ -220,6 +218,6 @@ def test_many_calls_leak_nothing(light, places, serve):
         last_pid, last_memory, _, last_files = looks[1][name]
         between = 9 * ROUND.get(name, sum(ROUND.values()))
         assert last_pid == pid, f"{name}: another process"
-        # a kibibyte a call would be more; a process of few calls may breathe
-        assert last_memory - memory < max(between, 4096), f"{name}: {memory} KiB became {last_memory}"
+        # a kibibyte a call would be more
+        assert last_memory - memory < between, f"{name}: {memory} KiB became {last_memory}"
         assert last_files - files < 8, f"{name}: {files} files became {last_files}"
