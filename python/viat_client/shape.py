@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import types
 import typing
 from collections.abc import Callable, Mapping
@@ -37,13 +36,18 @@ def read_list(kind: type[T], value: Any) -> list[T]:
     return [read(kind, each) for each in value]
 
 
-@functools.lru_cache(maxsize=None)
+_KNOWN: dict[type[Any], dict[str, tuple[Reader, bool]]] = {}
+
+
 def _fields(kind: Any) -> dict[str, tuple[Reader, bool]]:
-    hints = typing.get_type_hints(kind)
-    found = {}
+    """How each field is read, and whether it must be there."""
+    if kind in _KNOWN:
+        return _KNOWN[kind]
+    hints, found = typing.get_type_hints(kind), {}
     for each in dataclasses.fields(kind):
         needed = each.default is dataclasses.MISSING and each.default_factory is dataclasses.MISSING
         found[each.name] = (_reader(hints[each.name]), needed)
+    _KNOWN[kind] = found
     return found
 
 

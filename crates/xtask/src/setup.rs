@@ -10,10 +10,15 @@ fn folder() -> PathBuf {
     crate::root().join("target/venv")
 }
 
-/// The Python of the tests, if it is there and has pytest.
+/// The Python of the tests, if it is there and has what they need.
 pub fn python() -> Option<PathBuf> {
-    let python = folder().join("bin/python");
-    shell::succeeds(&mut command(&python, &["-c", "import pytest"])).then_some(python)
+    (has("pytest") && has("httpx")).then(|| folder().join("bin/python"))
+}
+
+/// Whether the virtual environment is there and has this module.
+fn has(module: &str) -> bool {
+    let import = format!("import {module}");
+    shell::succeeds(&mut command(folder().join("bin/python"), &["-c", import.as_str()]))
 }
 
 /// What builds environments of scripts in Python, where it is not installed for everybody.
@@ -27,10 +32,14 @@ pub fn run() -> Done {
     need(&["python3", "-c", "import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 9))"], "python3, 3.9 or newer, with venv", "python3 python3-venv")?;
     need(&["node", "-e", "process.exit(Number(process.versions.node.split('.')[0]) >= 18 ? 0 : 1)"], "node, 18 or newer", "nodejs npm")?;
     let venv = folder();
-    if python().is_none() {
+    if !has("pytest") {
         let made = shell::run(command("python3", &["-m", "venv", "--clear"]).arg(&venv));
         made.map_err(|error| format!("{error}\nthe module venv is needed (Debian: apt-get install python3-venv)"))?;
         install("pytest")?;
+    }
+    // what the Python client is made of
+    if !has("httpx") {
+        install("httpx")?;
     }
     // what builds the environments of scripts in Python; the tests find it there too
     if uv().is_none() && !shell::succeeds(&mut command("uv", &["--version"])) {

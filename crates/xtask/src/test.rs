@@ -34,7 +34,7 @@ fn black_box() -> Done {
     if setup::python().is_none() {
         setup::run()?;
     }
-    let python = setup::python().ok_or("target/venv has no pytest: cargo xtask setup")?;
+    let python = setup::python().ok_or("target/venv lacks pytest or httpx: cargo xtask setup")?;
     let viat = release_folder()?.join("viat");
     let tests = |more: &[&str]| shell::run(command(&python, &["-m", "pytest", "-q", "tests/blackbox"]).args(more).env("VIAT_BIN", &viat));
     tests(&[]).or_else(|first| {
