@@ -14,6 +14,8 @@ import pytest
 from conftest import BINARY, PATIENCE, ROOT, TOUCH, until
 from served import ECHO, Server, published
 
+if sys.version_info < (3, 10):
+    pytest.skip("the client is for Python 3.10 and newer", allow_module_level=True)
 sys.path.insert(0, str(ROOT / "python"))
 import viat_client  # noqa: E402
 from viat_client import AsyncClient, Callbacks, Client  # noqa: E402
