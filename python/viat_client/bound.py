@@ -29,16 +29,19 @@ class AsksLater(Protocol):
 
 
 class _Method:
-    """`help` shows the call's own words."""
+    """`help` shows the call's own words, and what the method gives."""
+
+    gives = "{}"
 
     def __init__(self, call: Callable[..., Any], bound: bool = False) -> None:
         self.call, self.bound, self.__doc__ = call, bound, call.__doc__
 
     def like(self, method: Callable[P, T]) -> Callable[P, T]:
         update_wrapper(method, self.call)
-        if self.bound:
-            signature = inspect.signature(self.call)
-            method.__signature__ = signature.replace(parameters=list(signature.parameters.values())[1:])  # type: ignore[attr-defined]
+        signature = inspect.signature(self.call)
+        of = str(signature.return_annotation).partition("[")[2][:-1]
+        given = list(signature.parameters.values())[1 if self.bound else 0:]
+        method.__signature__ = signature.replace(parameters=given, return_annotation=self.gives.format(of))  # type: ignore[attr-defined]
         return method
 
 
@@ -55,6 +58,8 @@ class Ask(_Method, Generic[P, T]):
 
 class List(_Method, Generic[P, T]):
     """A method that goes through a list."""
+
+    gives = "Iterator[{}]"
 
     def __init__(self, call: Callable[P, Pages[T]]) -> None:
         super().__init__(call)
@@ -78,6 +83,8 @@ class AskOfRun(_Method, Generic[P, T]):
 class AskLater(_Method, Generic[P, T]):
     """As `Ask`, to be awaited."""
 
+    gives = "Awaitable[{}]"
+
     def __init__(self, call: Callable[P, Call[T]]) -> None:
         super().__init__(call)
         self.make = call
@@ -89,6 +96,8 @@ class AskLater(_Method, Generic[P, T]):
 class ListLater(_Method, Generic[P, T]):
     """As `List`, for `async for`."""
 
+    gives = "AsyncIterator[{}]"
+
     def __init__(self, call: Callable[P, Pages[T]]) -> None:
         super().__init__(call)
         self.make = call
@@ -99,6 +108,8 @@ class ListLater(_Method, Generic[P, T]):
 
 class AskOfRunLater(_Method, Generic[P, T]):
     """As `AskOfRun`, to be awaited."""
+
+    gives = "Awaitable[{}]"
 
     def __init__(self, call: Callable[Concatenate[str, P], Call[T]]) -> None:
         super().__init__(call, bound=True)

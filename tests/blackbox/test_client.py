@@ -140,6 +140,17 @@ def test_wait_has_an_end_of_its_own(client):
     assert record.status == "cancelled" and "enough" in record.error.message
 
 
+def test_a_wait_ends_though_there_is_always_news(client, home):
+    home.script("slow", "import time\ndef main():\n    time.sleep(0.05)\n")
+    published(home, "busy", "steps: [{id: l, loop: {while: '${ iteration.index < 5000 }', max_iterations: 5000, steps: [{id: s, script: slow}]}}]\n")
+    run = client.runs.start("busy")
+    with pytest.raises(viat_client.WaitTimeout):
+        run.wait(1)
+    assert run.record().status == "running"
+    run.cancel()
+    assert run.wait(PATIENCE).status == "cancelled"
+
+
 def test_a_start_with_a_key_is_one_run(client, home):
     home.script("counts", COUNTS)
     published(home, "c", "inputs: {v: {type: integer}}\nsteps: [{id: a, script: counts, args: {v: $inputs.v}}]\noutputs: {v: $a.output}\n")
@@ -303,6 +314,24 @@ def test_hooks_of_what_ends_badly(client, home):
     run.cancel()
     run.wait(PATIENCE, on=on)
     assert heard[-1][0] == "flow_end" and heard[-1][2]["code"] == "cancelled"
+
+
+def test_undoing_that_is_asked_for_is_no_second_end(client, home):
+    home.script("refuses", REFUSES)
+    published(home, "u", """
+        compensation: manual
+        steps:
+          - {id: a, script: echo, compensate: {script: echo}}
+          - {id: b, script: refuses}
+    """)
+    run = client.runs.start("u")
+    assert run.wait(PATIENCE).compensation == "available"
+    run.compensate(by="ana", reason="customer left")
+    heard, on = told()
+    record = until(lambda: (found := run.record()).compensation == "complete" and found.ended and found, "it is undone")
+    assert [(effect.path, effect.status) for effect in record.ledger] == [("a", "compensated")]
+    assert run.wait(PATIENCE, on=on) == record
+    assert [(name, *more[:1]) for name, *more in heard if name.endswith("_end")] == [("node_end", "a"), ("node_end", "b"), ("flow_end", None)]
 
 
 def test_a_hook_that_raises_changes_nothing(client, caplog):
