@@ -2,11 +2,14 @@
 
 mod api;
 mod ask;
+mod audit;
 mod cli;
 mod links;
 mod observe;
+mod signature;
 mod socket;
 mod start;
+mod tokens;
 mod wiring;
 
 use std::process::ExitCode;

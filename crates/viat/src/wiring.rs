@@ -12,6 +12,7 @@ use viat_runner::script::http::Hosts;
 use viat_runner::script::{Interpreter, Language, Node, NodeFinder, RunnerConfig};
 use viat_store::{At, SqliteStore, Store};
 
+use crate::audit::{Actor, Change};
 use crate::cli::build;
 use crate::cli::error::CliError;
 use crate::cli::output::Output;
@@ -69,13 +70,20 @@ pub struct Home {
     pub folder: PathBuf,
     /// Where it remembers.
     pub store: Arc<dyn Store>,
+    /// Who changes something in it.
+    pub actor: Actor,
 }
 
 impl Home {
     /// Opens the home, making it if it is not there.
     pub fn open(folder: &Path) -> Result<Home, CliError> {
         let store = SqliteStore::open(folder).map_err(CliError::store)?;
-        Ok(Home { folder: folder.to_path_buf(), store: Arc::new(store) })
+        Ok(Home { folder: folder.to_path_buf(), store: Arc::new(store), actor: Actor::at_the_keyboard() })
+    }
+
+    /// Notes a change that has been made already.
+    pub fn note(&self, change: Change) -> Result<(), CliError> {
+        change.note(self.store.as_ref(), &self.actor)
     }
 
     /// Attempts' logs.

@@ -9,9 +9,10 @@ use tokio::net::UnixListener;
 use tokio::sync::{oneshot, watch};
 use viat_runner::driver::Driver;
 
+use super::access::{Door, Gate};
 use super::progress::Listener;
 use super::waiters::Waiters;
-use super::{Engine, bind_unix, finished, of_runs, until};
+use super::{Engine, MAX_BODY, behind, bind_unix, finished, of_runs, until};
 use crate::cli::error::CliError;
 use crate::socket::{self, Place};
 use crate::wiring::Home;
@@ -45,6 +46,8 @@ impl Desk {
             waiters: Waiters::default(),
             metrics: Arc::default(),
             progress: Listener::default(),
+            tokens: false,
+            seen: Arc::default(),
         };
         let (close, closed) = oneshot::channel();
         let thread = std::thread::Builder::new().name("viat-desk".to_owned()).spawn(move || runtime.block_on(attend(listener, engine, closed)));
@@ -58,7 +61,8 @@ const REQUESTS_END_WITHIN: Duration = Duration::from_secs(1);
 async fn attend(listener: UnixListener, engine: Engine, closed: oneshot::Receiver<()>) {
     let (begin, ends) = watch::channel(false);
     // A desk that fails leaves its runs as they are.
-    let served = axum::serve(listener, finished(of_runs(), engine)).with_graceful_shutdown(until(ends)).into_future();
+    let gate = Gate::new(Door::Socket, Arc::clone(&engine.store), MAX_BODY, 0);
+    let served = axum::serve(listener, behind(gate, finished(of_runs(), engine))).with_graceful_shutdown(until(ends)).into_future();
     let patience = async {
         let _ = closed.await;
         let _ = begin.send(true);

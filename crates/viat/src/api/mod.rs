@@ -1,5 +1,6 @@
 //! The server: one router, served on a TCP port for programs and on a socket in the home for the command line.
 
+pub mod access;
 pub mod desk;
 mod endpoints;
 mod guard;
@@ -9,13 +10,15 @@ mod page;
 mod pools;
 mod problem;
 mod progress;
+mod rate;
 mod recover;
 mod reviews;
 mod runs;
+mod tokens;
 mod waiters;
 
 use std::net::SocketAddr;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,7 +27,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::http::StatusCode;
-use axum::routing::{get, post};
+use axum::routing::{delete, get, post};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -34,8 +37,10 @@ use viat_store::Store;
 use crate::cli::error::CliError;
 use crate::cli::output::Output;
 use crate::observe::Metrics;
+use crate::signature::Seen;
 use crate::socket::{self, Place};
 use crate::wiring::{Home, Mode};
+use access::{Door, Gate};
 use progress::Listener;
 use waiters::Waiters;
 
@@ -43,8 +48,22 @@ use waiters::Waiters;
 const DRAIN: Duration = Duration::from_secs(10);
 /// How long open requests may take once the server is told to end.
 const REQUESTS_END_WITHIN: Duration = Duration::from_secs(3);
-/// The largest request body, in bytes.
+/// How many requests a second a client may make where everybody needs a token, unless it is said.
+const PER_SECOND: u32 = 100;
+/// The largest request body of a command on this machine, in bytes.
 const MAX_BODY: usize = 64 << 20;
+
+/// How a server is to be.
+pub struct Wanted {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// Whether it asks for tokens where it would not have to.
+    pub require_token: bool,
+    /// How many requests a second a client may make; 0: any number.
+    pub rate_limit: Option<u32>,
+    /// The largest request body, in bytes.
+    pub max_body: usize,
+}
 
 /// What handlers need.
 #[derive(Clone)]
@@ -63,14 +82,15 @@ pub struct Engine {
     pub metrics: Arc<Metrics>,
     /// What scripts say of themselves.
     pub progress: Listener,
+    /// Whether everybody outside needs a token.
+    pub tokens: bool,
+    /// Signatures of requests that were seen.
+    pub seen: Arc<Seen>,
 }
 
 /// Serves a home until it is told to end.
-pub fn serve(home: &Home, address: SocketAddr, output: &Output) -> Result<(), CliError> {
-    if !address.ip().is_loopback() {
-        return Err(CliError::usage(format!("{} is not a loopback address", address.ip()))
-            .help("anything else needs access tokens, which this version does not have yet: use 127.0.0.1 and a proxy that authenticates"));
-    }
+pub fn serve(home: &Home, wanted: &Wanted, output: &Output) -> Result<(), CliError> {
+    let door = door(home, wanted)?;
     let _lock = socket::lock(&home.folder)?;
     let (waiters, progress, metrics) = (Waiters::default(), Listener::default(), Arc::new(Metrics::default()));
     let mode = Mode {
@@ -86,12 +106,41 @@ pub fn serve(home: &Home, address: SocketAddr, output: &Output) -> Result<(), Cl
         .enable_all()
         .build()
         .map_err(|error| CliError::failed(format!("the server's threads cannot be started: {error}")))?;
-    let engine =
-        Engine { store: Arc::clone(&home.store), driver: Arc::clone(&driver), home: home.folder.clone(), base: String::new(), waiters, metrics, progress };
-    let served = runtime.block_on(listen(&home.folder, address, engine, output));
+    let engine = Engine {
+        store: Arc::clone(&home.store),
+        driver: Arc::clone(&driver),
+        home: home.folder.clone(),
+        base: String::new(),
+        waiters,
+        metrics,
+        progress,
+        tokens: door == Door::Tokens,
+        seen: Arc::default(),
+    };
+    let served = runtime.block_on(listen(&home.folder, wanted, door, engine, output));
     driver.shut_down(DRAIN);
     socket::remove(&home.folder, &Place::Server);
     served
+}
+
+/// Whether everybody needs a token: all do, unless the home's owner serves it to this machine alone.
+fn door(home: &Home, wanted: &Wanted) -> Result<Door, CliError> {
+    let address = wanted.address.ip();
+    let owner = std::fs::metadata(&home.folder).map_err(|error| CliError::failed(format!("{} cannot be looked at: {error}", home.folder.display())))?.uid();
+    let why = if !address.is_loopback() {
+        format!("{address} is not a loopback address")
+    } else if owner != rustix::process::geteuid().as_raw() {
+        format!("{} belongs to another user", home.folder.display())
+    } else if wanted.require_token {
+        "it was told to ask for access tokens".to_owned()
+    } else {
+        return Ok(Door::Open);
+    };
+    if crate::tokens::any_admin(home.store.as_ref())? {
+        return Ok(Door::Tokens);
+    }
+    Err(CliError::usage(format!("{why}: the server would ask everybody for an access token, and there is none that permits everything"))
+        .help("make one first: viat token create --name NAME --scope admin"))
 }
 
 /// Says, once, that the store fails, and hears when it does so no more.
@@ -108,7 +157,8 @@ fn note_trouble(output: Output, next: Observer) -> Observer {
     })
 }
 
-async fn listen(home: &Path, address: SocketAddr, mut engine: Engine, output: &Output) -> Result<(), CliError> {
+async fn listen(home: &Path, wanted: &Wanted, door: Door, mut engine: Engine, output: &Output) -> Result<(), CliError> {
+    let address = wanted.address;
     // From here on a signal is an orderly end, whatever else is still being set up.
     let ended = on_signal()?;
     let tcp = TcpListener::bind(address).await.map_err(|error| {
@@ -118,10 +168,16 @@ async fn listen(home: &Path, address: SocketAddr, mut engine: Engine, output: &O
     engine.base = format!("http://{shown}");
     let unix = bind_unix(home, &Place::Server)?;
     engine.driver.recover().map_err(CliError::driver)?;
+    if door == Door::Tokens {
+        output.note("everybody needs an access token");
+    }
     output.note(&format!("viat serves {} on http://{shown}", home.display()));
-    let over_tcp = axum::serve(tcp, router(engine.clone()).layer(axum::middleware::from_fn(guard::same_origin))).with_graceful_shutdown(until(ended.clone()));
+    let rate = wanted.rate_limit.unwrap_or(if door == Door::Tokens { PER_SECOND } else { 0 });
+    let gates = [Gate::new(door, Arc::clone(&engine.store), wanted.max_body, rate), Gate::new(Door::Socket, Arc::clone(&engine.store), MAX_BODY, 0)];
     let waiters = engine.waiters.clone();
-    let over_unix = axum::serve(unix, router(engine)).with_graceful_shutdown(until(ended.clone()));
+    let [outside, inside] = gates.map(|gate| behind(gate, router(engine.clone())));
+    let over_tcp = axum::serve(tcp, outside.into_make_service_with_connect_info::<SocketAddr>()).with_graceful_shutdown(until(ended.clone()));
+    let over_unix = axum::serve(unix, inside).with_graceful_shutdown(until(ended.clone()));
     let served = async { tokio::join!(over_tcp, over_unix) };
     // A client that never finishes its request does not keep the server from ending.
     let patience = async {
@@ -173,8 +229,11 @@ fn router(engine: Engine) -> Router {
         .route("/metrics", get(metrics::show))
         .route("/api/v1/runs", post(runs::start))
         .route("/api/v1/pools", get(pools::show))
+        .route("/api/v1/tokens", get(tokens::list).post(tokens::create))
+        .route("/api/v1/tokens/{token}", delete(tokens::revoke))
+        .route("/api/v1/audit", get(tokens::show_audit))
         .route("/api/v1/reviews/{id}/links", post(reviews::link))
-        .route("/links/review/{token}", get(links::show).post(links::decide).layer(DefaultBodyLimit::max(links::MAX_FORM)))
+        .route("/links/review/{token}", get(links::show).post(links::decide))
         .route("/e/{*route}", post(endpoints::call));
     finished(routes, engine)
 }
@@ -200,7 +259,12 @@ fn of_runs() -> Router<Engine> {
 
 /// Every answer to what is no route is a problem document too.
 fn finished(routes: Router<Engine>, engine: Engine) -> Router {
-    routes.fallback(problem::no_such_path).method_not_allowed_fallback(problem::no_such_method).layer(DefaultBodyLimit::max(MAX_BODY)).with_state(engine)
+    routes.fallback(problem::no_such_path).method_not_allowed_fallback(problem::no_such_method).layer(DefaultBodyLimit::disable()).with_state(engine)
+}
+
+/// Routes behind a gate, which has read the body and bounds it.
+fn behind(gate: Gate, routes: Router) -> Router {
+    routes.layer(axum::middleware::from_fn_with_state(Arc::new(gate), access::gate))
 }
 
 async fn ready(axum::extract::State(engine): axum::extract::State<Engine>) -> (StatusCode, &'static str) {

@@ -29,6 +29,13 @@ impl Problem {
         self
     }
 
+    /// The same, with what to do instead.
+    #[must_use]
+    pub fn help(mut self, help: impl Into<String>) -> Problem {
+        self.help = Some(help.into());
+        self
+    }
+
     /// Its status.
     pub fn status(&self) -> StatusCode {
         self.status

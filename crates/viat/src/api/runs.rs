@@ -12,7 +12,9 @@ use viat_runner::driver::{DriverError, RUN_KEYS, RunKey};
 use viat_store::{Hash, RunId, StoreError};
 
 use super::Engine;
+use super::access::Caller;
 use super::problem::Problem;
+use crate::audit::{Actor, Change};
 use crate::cli::error::CliError;
 use crate::cli::{check_event_name, duration_value, find_run, run_record};
 use crate::start::{Request, Which, prepare};
@@ -62,10 +64,10 @@ fn empty() -> Value {
 }
 
 /// Starts a run in the background. With an `Idempotency-Key`, the same request again gives the same run.
-pub async fn start(State(engine): State<Engine>, headers: HeaderMap, body: Bytes) -> Result<Response, Problem> {
+pub async fn start(State(engine): State<Engine>, caller: Caller, headers: HeaderMap, body: Bytes) -> Result<Response, Problem> {
     let body: StartBody = read(&headers, &body)?;
     let key = idempotency_key(&headers)?;
-    let (status, id) = blocking(move || start_or_find(&engine, &body, key)).await??;
+    let (status, id) = blocking(move || start_or_find(&engine, &body, key, Some(&caller.actor))).await??;
     let location = format!("/api/v1/runs/{id}");
     Ok((status, [(header::LOCATION, location)], Json(json!({"id": id}))).into_response())
 }
@@ -78,8 +80,8 @@ struct Claimed {
     request: String,
 }
 
-/// Starts a run, or finds the one that the same request with the same key has started.
-pub fn start_or_find(engine: &Engine, body: &StartBody, key: Option<String>) -> Result<Result<(StatusCode, String), Problem>, CliError> {
+/// Starts a run, or finds the one that the same request with the same key has started. It is noted who did, unless a route did.
+pub fn start_or_find(engine: &Engine, body: &StartBody, key: Option<String>, actor: Option<&Actor>) -> Result<Result<(StatusCode, String), Problem>, CliError> {
     let request = Hash::of(json!(body).to_string().as_bytes()).to_string();
     if let Some(key) = &key
         && let Some(claimed) = engine.store.key(RUN_KEYS, key).map_err(CliError::store)?
@@ -92,7 +94,12 @@ pub fn start_or_find(engine: &Engine, body: &StartBody, key: Option<String>) -> 
     let id = new.id.to_string();
     new.key = key.map(|key| RunKey { key, value: json!(Claimed { run: id.clone(), request: request.clone() }).to_string().into_bytes() });
     match engine.driver.start_run(new, None) {
-        Ok(()) => Ok(Ok((StatusCode::CREATED, id))),
+        Ok(()) => {
+            if let Some(actor) = actor {
+                Change::of("run.start", id.as_str()).detail(format!("workflow {}", body.workflow)).mention(engine.store.as_ref(), actor);
+            }
+            Ok(Ok((StatusCode::CREATED, id)))
+        }
         // Another request with the same key was faster.
         Err(DriverError::Store(StoreError::KeyTaken { value, .. })) => Ok(known(&value, &request)),
         Err(error) => Err(CliError::driver(error)),

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
+use hyper::header::HeaderValue;
 use hyper::{Method, Request};
 use hyper_util::rt::TokioIo;
 use serde::Serialize;
@@ -12,6 +13,8 @@ use tokio::net::UnixStream;
 use viat_store::RunId;
 
 use super::error::CliError;
+use super::review::user;
+use crate::api::access::ACTOR;
 use crate::socket::{self, Place};
 use crate::wiring::Home;
 
@@ -94,6 +97,7 @@ async fn exchange(stream: UnixStream, method: Method, path: &str, body: Vec<u8>)
         .uri(path)
         .header("host", "localhost")
         .header("content-type", "application/json")
+        .header(ACTOR, user().and_then(|name| HeaderValue::from_str(&name).ok()).unwrap_or(HeaderValue::from_static("local")))
         .body(Full::new(Bytes::from(body)))?;
     let response = sender.send_request(request).await?;
     let status = response.status().as_u16();

@@ -1,6 +1,7 @@
 //! The command line: what can be typed, and which function does it.
 
 mod apply;
+pub mod audit;
 mod background;
 pub mod build;
 mod client;
@@ -27,6 +28,7 @@ mod script_logs;
 mod server;
 mod tell;
 mod test;
+pub mod token;
 mod trial;
 mod versions;
 mod watch;
@@ -88,6 +90,12 @@ enum Command {
     /// Endpoints: HTTP routes bound to published workflows.
     #[command(subcommand)]
     Endpoint(endpoint::EndpointCommand),
+    /// Access tokens: who may use the server from elsewhere.
+    #[command(subcommand)]
+    Token(token::TokenCommand),
+    /// The audit log: who changed or decided what, when and why.
+    #[command(subcommand)]
+    Audit(audit::AuditCommand),
     /// Environments: what scripts have installed for them.
     #[command(subcommand)]
     Env(environments::EnvCommand),
@@ -148,6 +156,8 @@ fn dispatch(cli: &Cli, output: &Output) -> Result<ExitCode, CliError> {
         Command::Event(command) => event::run(command, &home()?, output),
         Command::Review(command) => review::run(command, &home()?, output),
         Command::Endpoint(command) => endpoint::run(command, &home()?, output),
+        Command::Token(command) => token::run(command, &home()?, output),
+        Command::Audit(command) => audit::run(command, &home()?, output),
         Command::Env(command) => environments::run(command, &home()?, output),
         Command::Init(args) => example::init(args, output),
         Command::Apply(args) => apply::run(args, &home()?, output),

@@ -17,6 +17,7 @@ use super::review::user;
 use super::tell::tell;
 use super::{find_run, inputs, next, run_record, test};
 use crate::ask::{self, MigrateBody, ResumeBody, SettleBody, WhoBody};
+use crate::audit::Change;
 use crate::wiring::{Home, Mode};
 
 /// Who asks, and why.
@@ -117,7 +118,8 @@ pub fn resume(args: &ResumeArgs, home: &Home, output: &Output) -> Result<ExitCod
         output.note(&format!("it runs in the server; follow it with: viat run watch {id}"));
         return said(&id, "resume", "it goes on", output);
     }
-    let foreground = ask_and_watch(&id, ask::resume(body)?, home, output)?;
+    let change = Change::asked(&format!("/api/v1/runs/{id}/resume"), &json!(body));
+    let foreground = ask_and_watch(&id, ask::resume(body)?, change, home, output)?;
     test::follow(&id, &foreground, home, output)
 }
 
@@ -180,7 +182,8 @@ pub fn compensate(args: &CompensateArgs, home: &Home, output: &Output) -> Result
         client.post(&format!("/api/v1/runs/{id}/compensate"), &body)?;
         return said(&id, "compensate", "its effects are being undone", output);
     }
-    let foreground = ask_and_watch(&id, ask::compensate(body)?, home, output)?;
+    let change = Change::asked(&format!("/api/v1/runs/{id}/compensate"), &json!(body));
+    let foreground = ask_and_watch(&id, ask::compensate(body)?, change, home, output)?;
     test::until_over(&id, &foreground, home, output)?;
     let record = run_record(home.store.as_ref(), &id)?;
     conclude_compensation(&record, output)
@@ -197,9 +200,12 @@ fn conclude_compensation(record: &RunRecord, output: &Output) -> Result<ExitCode
     Ok(if complete { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-fn ask_and_watch(id: &RunId, input: Input, home: &Home, output: &Output) -> Result<Foreground, CliError> {
+fn ask_and_watch(id: &RunId, input: Input, change: Option<Change>, home: &Home, output: &Output) -> Result<Foreground, CliError> {
     let foreground = Foreground::begin(home, Mode::traced(output))?;
     foreground.driver.ask_and_watch(id, input, foreground.sender()).map_err(CliError::driver)?;
+    if let Some(change) = change {
+        home.note(change)?;
+    }
     Ok(foreground)
 }
 

@@ -14,6 +14,7 @@ use viat_store::{AssetInfo, AssetName, At, Hash, Op, Outcome, Unit};
 use super::error::CliError;
 use super::output::Output;
 use super::{build, compile, environments, inputs, missing, script_logs, trial, workers};
+use crate::audit::Change;
 use crate::wiring::Home;
 
 /// The largest script that is taken, in bytes.
@@ -160,7 +161,8 @@ pub fn save(name: &str, language: script::Language, file: &Path, home: &Home) ->
     let body = serde_json::to_vec(&asset).map_err(|error| CliError::usage(error.to_string()))?;
     let hash = Hash::of(asset.source.as_bytes());
     let op = Op::PutAsset { name: AssetName::new(SCRIPT, name), body, hash, refs: Vec::new(), at: inputs::now() };
-    let receipt = home.store.commit_blocking(Unit::from(op)).map_err(CliError::store)?;
+    let noted = Change::of("script.create", format!("script {name}")).op(&home.actor);
+    let receipt = home.store.commit_blocking(Unit::from(vec![op, noted])).map_err(CliError::store)?;
     match receipt.outcomes.first() {
         Some(Outcome::AssetPut { version, .. }) => Ok(Saved { version: *version, hash, info: asset.info, request: Request::of(language, &asset.metadata) }),
         _ => Err(CliError::usage("the store did not say which version it made")),

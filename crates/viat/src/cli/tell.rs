@@ -3,12 +3,14 @@
 use std::time::Duration;
 
 use serde::Serialize;
+use serde_json::json;
 use viat_runner::driver::Driver;
 use viat_store::RunId;
 
 use super::client::Client;
 use super::error::CliError;
 use super::output::Output;
+use crate::audit::Change;
 use crate::wiring::Home;
 
 /// How long an append may take before the command ends.
@@ -28,7 +30,11 @@ pub fn tell<B: Serialize, T>(
         return Ok(());
     }
     let driver = home.scribe(output)?;
+    let change = Change::asked(path, &json!(body));
     here(&driver, body)?;
+    if let Some(change) = change {
+        home.note(change)?;
+    }
     driver.shut_down(WRITTEN_WITHIN);
     let row = home.store.run(run).map_err(CliError::store)?;
     if row.is_some_and(|row| row.summary.ended_at.is_none()) {

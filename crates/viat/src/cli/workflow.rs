@@ -16,6 +16,7 @@ use super::error::CliError;
 use super::output::Output;
 use super::script::{newest_first, time};
 use super::{inputs, missing, test, versions};
+use crate::audit::Change;
 use crate::wiring::Home;
 
 /// The largest file that is looked at; the language itself takes less, and says so with a place.
@@ -137,7 +138,8 @@ pub fn save(name: &str, file: &Path, home: &Home, output: &Output) -> Result<Sav
     let body = serde_json::to_vec(&asset).map_err(|error| CliError::usage(error.to_string()))?;
     let hash = Hash::of(asset.source.as_bytes());
     let op = Op::PutAsset { name: AssetName::new(WORKFLOW, name), body, hash, refs, at: inputs::now() };
-    let receipt = home.store.commit_blocking(Unit { guard, ops: vec![op] }).map_err(CliError::store)?;
+    let noted = Change::of("workflow.create", format!("workflow {name}")).op(&home.actor);
+    let receipt = home.store.commit_blocking(Unit { guard, ops: vec![op, noted] }).map_err(CliError::store)?;
     match receipt.outcomes.first() {
         Some(Outcome::AssetPut { version, .. }) => Ok(Saved { version: *version, hash, warnings, example }),
         _ => Err(CliError::failed("the store did not say which version it made")),
@@ -252,7 +254,9 @@ fn show(name: &str, version: Option<u64>, home: &Home, output: &Output) -> Resul
 pub fn delete(kind: &str, name: &str, home: &Home, output: &Output) -> Result<(), CliError> {
     let delete = |kind: &str| Op::DeleteAsset { name: AssetName::new(kind, name), at: inputs::now() };
     let published = kind == WORKFLOW && assets::published(home.store.as_ref(), name, At::Latest).map_err(CliError::assets)?.is_some();
-    let ops: Vec<Op> = if published { vec![delete(kind), delete(PUBLISHED)] } else { vec![delete(kind)] };
+    let action = if kind == WORKFLOW { "workflow.delete" } else { "script.delete" };
+    let mut ops = vec![delete(kind), Change::of(action, format!("{kind} {name}")).op(&home.actor)];
+    ops.extend(published.then(|| delete(PUBLISHED)));
     match home.store.commit_blocking(Unit::from(ops)) {
         Ok(_) if output.json => output.value(&json!({"name": name, "deleted": true})),
         Ok(_) => output.line(&format!("{kind} {name} is deleted; runs that used it keep their version")),
