@@ -49,7 +49,7 @@ def test_tokens_are_shown_once_and_hashed_at_rest(home):
     home.run("token", "create", "--name", "x", "--scope", "all", code=2)
     home.run("token", "create", "--name", "x", "--scope", "read", "--expires", "soon", code=2)
     home.run("token", "create", "--name", "x", "--scope", "read", "--expires", "PT0S", code=2)
-    assert home.run("token", "revoke", row["id"][:15], "--json", code=0).data()["status"] == "revoked"
+    assert home.run("token", "revoke", row["id"][:20], "--json", code=0).data()["status"] == "revoked"
     home.run("token", "revoke", "ci", code=3)
     assert "ci" in home.run("token", "list", code=0).out
 

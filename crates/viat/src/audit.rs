@@ -1,5 +1,7 @@
 //! The audit log: who changed or decided what, when and why. Entries are never changed; the newest come first.
 
+use std::sync::atomic::{AtomicU16, Ordering};
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use viat_engine::journal::Millis;
@@ -15,6 +17,22 @@ const SPACE: &str = "audit";
 pub const MAX_ROWS: usize = 1_000;
 /// Entries that are looked at in one go where some are filtered out.
 const STRIDE: usize = 1_000;
+
+/// For whom a command that the server runs acts: a name, and a token's id.
+pub const ACTOR_VARIABLE: &str = "VIAT_ACTOR";
+/// See [`ACTOR_VARIABLE`].
+pub const TOKEN_VARIABLE: &str = "VIAT_ACTOR_TOKEN";
+/// Stands for no token.
+pub const NO_TOKEN: &str = "none";
+
+/// An id that sorts by time; those of one process in the order in which they were made, within a millisecond too.
+pub fn ordered_id() -> String {
+    static MADE: AtomicU16 = AtomicU16::new(0);
+    let fresh = viat_store::fresh_id().replace('-', "");
+    // The order matters within a millisecond only, which is too short for the number to begin again.
+    let number = MADE.fetch_add(1, Ordering::Relaxed);
+    format!("{:012x}{number:04x}{}", wall_now().max(0), fresh.get(24..).unwrap_or_default())
+}
 
 /// How somebody came to viat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,7 +60,12 @@ pub struct Actor {
 impl Actor {
     /// Whoever typed the command.
     pub fn at_the_keyboard() -> Actor {
-        Actor { name: crate::cli::review::user().unwrap_or_else(|| "unknown".to_owned()), via: Via::Cli, token: None }
+        let named = |variable: &str| std::env::var(variable).ok().filter(|value| !value.is_empty());
+        let name = named(ACTOR_VARIABLE).or_else(crate::cli::review::user).unwrap_or_else(|| "unknown".to_owned());
+        match named(TOKEN_VARIABLE) {
+            Some(token) => Actor { name, via: Via::Api, token: Some(token).filter(|token| token != NO_TOKEN) },
+            None => Actor { name, via: Via::Cli, token: None },
+        }
     }
 }
 
@@ -105,7 +128,7 @@ impl Change {
 
     /// The operation that notes it, to stand in the unit that makes it.
     pub fn op(self, actor: &Actor) -> Op {
-        let id = viat_store::fresh_id();
+        let id = ordered_id();
         let Change { action, subject, detail, by, reason } = self;
         let at = rfc3339(wall_now());
         let Actor { name, via, token } = actor.clone();

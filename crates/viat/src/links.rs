@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use viat_engine::journal::Millis;
@@ -130,7 +131,7 @@ fn make_key(home: &Path, path: &Path) -> io::Result<()> {
 }
 
 /// What a link is to be.
-#[derive(Debug, Deserialize, Serialize)]
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LinkBody {
     /// The only decision that it permits.

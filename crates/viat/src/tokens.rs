@@ -1,6 +1,7 @@
 //! Access tokens: a name, scopes and an expiry; only a hash of the secret is kept.
 
 use clap::ValueEnum;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use viat_engine::journal::Millis;
 use viat_engine::record::rfc3339;
@@ -8,7 +9,7 @@ use viat_runner::clock::wall_now;
 use viat_store::{Hash, KeyFilter, Op, Precondition, Store, StoreError, Unit};
 
 use crate::ask::word;
-use crate::audit::{Actor, Change};
+use crate::audit::{Actor, Change, ordered_id};
 use crate::cli::error::CliError;
 use crate::links::random;
 
@@ -24,7 +25,7 @@ const MOST: usize = 10_000;
 const USED_EVERY_MS: Millis = 60_000;
 
 /// What a token permits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
     /// Looking at everything.
@@ -111,7 +112,7 @@ impl Kept {
 }
 
 /// What a token is to be.
-#[derive(Debug, Deserialize, Serialize)]
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TokenBody {
     /// Its name; no two active tokens have the same.
@@ -152,9 +153,7 @@ pub fn create(store: &dyn Store, actor: &Actor, body: TokenBody) -> Result<(Toke
     if let Some((id, _)) = all.iter().find(|(_, kept)| kept.name == body.name && kept.status(now) == "active") {
         return Err(CliError::refused(format!("there is a token named {} already", body.name)).help(format!("revoke it first: viat token revoke {id}")));
     }
-    // The beginning of a fresh id is its time, so that lists are in order.
-    let fresh = viat_store::fresh_id().replace('-', "");
-    let id = format!("{}{}", fresh.get(..12).unwrap_or_default(), fresh.get(24..).unwrap_or_default());
+    let id = ordered_id();
     let secret = random().map_err(|error| CliError::failed(format!("there is no randomness: {error}")))?;
     let text = format!("{PREFIX}_{id}_{}", crate::links::hex(&secret));
     let mut scopes = body.scopes;

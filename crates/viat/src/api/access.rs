@@ -1,5 +1,6 @@
 //! The gate that every request passes: from where it comes, who asks, whether they may, how often, how much; and what is noted of it.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,8 +18,9 @@ use viat_store::Store;
 use super::guard;
 use super::problem::Problem;
 use super::rate::Rate;
+use super::route::{Needs, Route};
 use super::runs::blocking;
-use crate::audit::{Actor, Change, Via};
+use crate::audit::{Actor, Change, NO_TOKEN, Via};
 use crate::tokens::{self, Scope};
 
 /// How long a part of a body may take to come, and the whole of it.
@@ -31,6 +33,9 @@ const GUESSES: (f64, f64) = (1.0, 20.0);
 /// Who a command on this machine acts for, as it says itself. Only believed on the socket, which is the owner's alone.
 pub const ACTOR: HeaderName = HeaderName::from_static("viat-actor");
 
+/// The token's id, where the command acts for somebody who came with one; empty for who sits at the keyboard.
+pub const ACTOR_TOKEN: HeaderName = HeaderName::from_static("viat-actor-token");
+
 /// Where requests come in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Door {
@@ -40,6 +45,24 @@ pub enum Door {
     Open,
     /// An address where everybody needs a token.
     Tokens,
+}
+
+/// What holds at one door.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// The door.
+    pub door: Door,
+    /// The largest body, in bytes.
+    pub max_body: usize,
+    /// How many requests a second one client may make; 0: any number.
+    pub per_second: u32,
+}
+
+impl Bounds {
+    /// For commands on the same home.
+    pub fn of_the_socket() -> Bounds {
+        Bounds { door: Door::Socket, max_body: 64 << 20, per_second: 0 }
+    }
 }
 
 /// What decides on requests at one door.
@@ -54,13 +77,24 @@ pub struct Gate {
     pub rate: Option<Rate>,
     /// How often an address may be wrong.
     pub guesses: Rate,
+    /// What each route asks for.
+    rules: BTreeMap<(String, &'static str), Needs>,
 }
 
 impl Gate {
     /// A gate at this door.
-    pub fn new(door: Door, store: Arc<dyn Store>, max_body: usize, per_second: u32) -> Gate {
+    pub fn new(bounds: Bounds, store: Arc<dyn Store>, routes: &[Route]) -> Gate {
+        let Bounds { door, max_body, per_second } = bounds;
+        let rules = routes.iter().map(|route| ((route.method.to_string(), route.path), route.needs)).collect();
         let rate = (per_second > 0).then(|| Rate::new(per_second.into(), f64::from(per_second) * 2.0));
-        Gate { door, store, max_body, rate, guesses: Rate::new(GUESSES.0, GUESSES.1) }
+        Gate { door, store, max_body, rate, guesses: Rate::new(GUESSES.0, GUESSES.1), rules }
+    }
+
+    /// Whom a route lets in; where there is none, anybody who is known may learn so.
+    fn needs(&self, method: &Method, path: &str) -> Needs {
+        let method = if *method == Method::HEAD { &Method::GET } else { method };
+        // The key is only looked for: its path need not live longer.
+        self.rules.iter().find(|((of, at), _)| of == method.as_str() && *at == path).map_or(Needs::Known, |(_, needs)| *needs)
     }
 }
 
@@ -107,35 +141,6 @@ impl<S: Sync> FromRequestParts<S> for Caller {
     }
 }
 
-/// Whom a route lets in.
-enum Needs {
-    /// Everybody.
-    Nothing,
-    /// The route looks itself.
-    Itself,
-    /// Who has one of these scopes.
-    One(&'static [Scope]),
-}
-
-const READ: &[Scope] = &[Scope::Read];
-const LOOK_AT_RUNS: &[Scope] = &[Scope::Read, Scope::Run];
-const LOOK_AT_REVIEWS: &[Scope] = &[Scope::Read, Scope::Review];
-
-fn needs(method: &Method, path: &str) -> Needs {
-    let reads = matches!(*method, Method::GET | Method::HEAD);
-    match path {
-        "/healthz" | "/readyz" => Needs::Nothing,
-        "/e/{*route}" | "/links/review/{token}" => Needs::Itself,
-        "/api/v1/tokens" | "/api/v1/tokens/{token}" | "/api/v1/audit" => Needs::One(&[]),
-        _ if reads && path.starts_with("/api/v1/runs") => Needs::One(LOOK_AT_RUNS),
-        _ if reads && path.starts_with("/api/v1/reviews") => Needs::One(LOOK_AT_REVIEWS),
-        _ if reads => Needs::One(READ),
-        _ if path.starts_with("/api/v1/runs") => Needs::One(&[Scope::Run]),
-        _ if path.starts_with("/api/v1/reviews") => Needs::One(&[Scope::Review]),
-        _ => Needs::One(&[]),
-    }
-}
-
 /// Lets a request through, or says why not.
 pub async fn gate(State(gate): State<Arc<Gate>>, request: Request, next: Next) -> Response {
     match pass(&gate, request, next).await {
@@ -148,24 +153,24 @@ async fn pass(gate: &Gate, mut request: Request, next: Next) -> Result<Response,
     if gate.door != Door::Socket {
         guard::same_origin(&request, gate.door == Door::Open).map_err(IntoResponse::into_response)?;
     }
-    let needs = needs(request.method(), &route);
+    let needs = gate.needs(request.method(), &route);
     let address = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|ConnectInfo(address)| address.ip().to_string());
     let caller = match needs {
         Needs::Nothing => Ok(nobody()),
         Needs::Itself => {
             caller(gate, request.headers(), address.as_deref()).await.or_else(|refused| if refused.is_guess() { Ok(nobody()) } else { Err(refused) })
         }
-        Needs::One(_) => caller(gate, request.headers(), address.as_deref()).await,
+        Needs::Known | Needs::One(_) => caller(gate, request.headers(), address.as_deref()).await,
     };
     let caller = caller.map_err(IntoResponse::into_response)?;
-    if let Needs::One(scopes) = needs {
-        if !caller.is_known() {
-            return Err(unauthorized("this server asks for an access token"));
-        }
-        if !caller.may(scopes) {
-            let wanted: Vec<&str> = scopes.iter().chain(&[Scope::Admin]).map(|scope| scope.name()).collect();
-            return Err(Problem::new(StatusCode::FORBIDDEN, format!("this needs a token with the scope {}", wanted.join(" or "))).into_response());
-        }
+    if matches!(needs, Needs::Known | Needs::One(_)) && !caller.is_known() {
+        return Err(unauthorized("this server asks for an access token"));
+    }
+    if let Needs::One(scopes) = needs
+        && !caller.may(scopes)
+    {
+        let wanted: Vec<&str> = scopes.iter().chain(&[Scope::Admin]).map(|scope| scope.name()).collect();
+        return Err(Problem::new(StatusCode::FORBIDDEN, format!("this needs a token with the scope {}", wanted.join(" or "))).into_response());
     }
     if let Some(rate) = &gate.rate {
         let client = caller.actor.token.clone().or(address).unwrap_or_default();
@@ -217,8 +222,11 @@ fn nobody() -> Caller {
 
 async fn caller(gate: &Gate, headers: &HeaderMap, address: Option<&str>) -> Result<Caller, Refused> {
     if gate.door == Door::Socket {
-        let name = headers.get(ACTOR).and_then(|name| name.to_str().ok()).filter(|name| !name.is_empty());
-        return Ok(Caller { actor: Actor { name: name.unwrap_or("local").to_owned(), via: Via::Cli, token: None }, rights: Rights::All });
+        let said = |name| headers.get(name).and_then(|text: &HeaderValue| text.to_str().ok()).filter(|text| !text.is_empty());
+        let (name, token) = (said(ACTOR).unwrap_or("local").to_owned(), said(ACTOR_TOKEN));
+        let via = if token.is_some() { Via::Api } else { Via::Cli };
+        let token = token.filter(|token| *token != NO_TOKEN).map(str::to_owned);
+        return Ok(Caller { actor: Actor { name, via, token }, rights: Rights::All });
     }
     let Some(text) = bearer(headers) else {
         let local = Caller { actor: Actor { name: "local".to_owned(), via: Via::Api, token: None }, rights: Rights::All };

@@ -9,10 +9,11 @@ use tokio::net::UnixListener;
 use tokio::sync::{oneshot, watch};
 use viat_runner::driver::Driver;
 
-use super::access::{Door, Gate};
+use super::access::Bounds;
+use super::events::Ears;
 use super::progress::Listener;
 use super::waiters::Waiters;
-use super::{Engine, MAX_BODY, behind, bind_unix, finished, of_runs, until};
+use super::{Engine, behind, bind_unix, routes, until};
 use crate::cli::error::CliError;
 use crate::socket::{self, Place};
 use crate::wiring::Home;
@@ -46,6 +47,7 @@ impl Desk {
             waiters: Waiters::default(),
             metrics: Arc::default(),
             progress: Listener::default(),
+            ears: Ears::default(),
             tokens: false,
             seen: Arc::default(),
         };
@@ -61,8 +63,7 @@ const REQUESTS_END_WITHIN: Duration = Duration::from_secs(1);
 async fn attend(listener: UnixListener, engine: Engine, closed: oneshot::Receiver<()>) {
     let (begin, ends) = watch::channel(false);
     // A desk that fails leaves its runs as they are.
-    let gate = Gate::new(Door::Socket, Arc::clone(&engine.store), MAX_BODY, 0);
-    let served = axum::serve(listener, behind(gate, finished(of_runs(), engine))).with_graceful_shutdown(until(ends)).into_future();
+    let served = axum::serve(listener, behind(Bounds::of_the_socket(), routes::of_runs(), engine)).with_graceful_shutdown(until(ends)).into_future();
     let patience = async {
         let _ = closed.await;
         let _ = begin.send(true);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::body::Bytes;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
@@ -20,6 +20,7 @@ use super::Engine;
 use super::access::{Caller, unauthorized};
 use super::problem::{Problem, no_such_path};
 use super::runs::{StartBody, blocking, idempotency_key, read, start_or_find};
+use super::take::Place;
 use super::waiters::NoWait;
 use crate::audit::Via;
 use crate::cli::endpoint::{DEFAULT_TIMEOUT_MS, ENDPOINT, EndpointAsset, EndpointAuth, Mode};
@@ -41,7 +42,7 @@ const RUN: &str = "viat-run";
 pub async fn call(
     State(engine): State<Engine>,
     caller: Caller,
-    Path(route): Path<String>,
+    Place(route): Place<String>,
     uri: Uri,
     headers: HeaderMap,
     body: Bytes,

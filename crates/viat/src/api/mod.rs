@@ -1,19 +1,28 @@
 //! The server: one router, served on a TCP port for programs and on a socket in the home for the command line.
 
 pub mod access;
+mod assets;
+mod child;
 pub mod desk;
+mod documents;
 mod endpoints;
+mod events;
 mod guard;
 mod links;
 mod metrics;
 mod page;
+mod pages;
 mod pools;
 mod problem;
 mod progress;
 mod rate;
 mod recover;
 mod reviews;
+mod route;
+mod routes;
 mod runs;
+mod shapes;
+mod take;
 mod tokens;
 mod waiters;
 
@@ -26,8 +35,6 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
-use axum::http::StatusCode;
-use axum::routing::{delete, get, post};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -40,8 +47,10 @@ use crate::observe::Metrics;
 use crate::signature::Seen;
 use crate::socket::{self, Place};
 use crate::wiring::{Home, Mode};
-use access::{Door, Gate};
+use access::{Bounds, Door, Gate};
+use events::Ears;
 use progress::Listener;
+use route::Route;
 use waiters::Waiters;
 
 /// How long attempts may finish when the server is told to end.
@@ -50,8 +59,6 @@ const DRAIN: Duration = Duration::from_secs(10);
 const REQUESTS_END_WITHIN: Duration = Duration::from_secs(3);
 /// How many requests a second a client may make where everybody needs a token, unless it is said.
 const PER_SECOND: u32 = 100;
-/// The largest request body of a command on this machine, in bytes.
-const MAX_BODY: usize = 64 << 20;
 
 /// How a server is to be.
 pub struct Wanted {
@@ -82,6 +89,8 @@ pub struct Engine {
     pub metrics: Arc<Metrics>,
     /// What scripts say of themselves.
     pub progress: Listener,
+    /// Who wants to hear what happens to runs.
+    pub ears: Ears,
     /// Whether everybody outside needs a token.
     pub tokens: bool,
     /// Signatures of requests that were seen.
@@ -92,10 +101,10 @@ pub struct Engine {
 pub fn serve(home: &Home, wanted: &Wanted, output: &Output) -> Result<(), CliError> {
     let door = door(home, wanted)?;
     let _lock = socket::lock(&home.folder)?;
-    let (waiters, progress, metrics) = (Waiters::default(), Listener::default(), Arc::new(Metrics::default()));
+    let (waiters, progress, metrics, ears) = (Waiters::default(), Listener::default(), Arc::new(Metrics::default()), Ears::default());
     let mode = Mode {
         background: true,
-        observer: Some(note_trouble(output.clone(), progress.before(waiters.observer()))),
+        observer: Some(note_trouble(output.clone(), ears.before(progress.before(waiters.observer())))),
         metrics: Some(Arc::clone(&metrics)),
         spans: Some(output.clone()),
         ..Mode::default()
@@ -114,6 +123,7 @@ pub fn serve(home: &Home, wanted: &Wanted, output: &Output) -> Result<(), CliErr
         waiters,
         metrics,
         progress,
+        ears,
         tokens: door == Door::Tokens,
         seen: Arc::default(),
     };
@@ -173,9 +183,9 @@ async fn listen(home: &Path, wanted: &Wanted, door: Door, mut engine: Engine, ou
     }
     output.note(&format!("viat serves {} on http://{shown}", home.display()));
     let rate = wanted.rate_limit.unwrap_or(if door == Door::Tokens { PER_SECOND } else { 0 });
-    let gates = [Gate::new(door, Arc::clone(&engine.store), wanted.max_body, rate), Gate::new(Door::Socket, Arc::clone(&engine.store), MAX_BODY, 0)];
     let waiters = engine.waiters.clone();
-    let [outside, inside] = gates.map(|gate| behind(gate, router(engine.clone())));
+    let outside = behind(Bounds { door, max_body: wanted.max_body, per_second: rate }, routes::all(), engine.clone());
+    let inside = behind(Bounds::of_the_socket(), routes::all(), engine);
     let over_tcp = axum::serve(tcp, outside.into_make_service_with_connect_info::<SocketAddr>()).with_graceful_shutdown(until(ended.clone()));
     let over_unix = axum::serve(unix, inside).with_graceful_shutdown(until(ended.clone()));
     let served = async { tokio::join!(over_tcp, over_unix) };
@@ -222,54 +232,10 @@ fn bind_unix(home: &Path, place: &Place) -> Result<UnixListener, CliError> {
     Ok(listener)
 }
 
-fn router(engine: Engine) -> Router {
-    let routes = of_runs()
-        .route("/healthz", get(|| async { "ok\n" }))
-        .route("/readyz", get(ready))
-        .route("/metrics", get(metrics::show))
-        .route("/api/v1/runs", post(runs::start))
-        .route("/api/v1/pools", get(pools::show))
-        .route("/api/v1/tokens", get(tokens::list).post(tokens::create))
-        .route("/api/v1/tokens/{token}", delete(tokens::revoke))
-        .route("/api/v1/audit", get(tokens::show_audit))
-        .route("/api/v1/reviews/{id}/links", post(reviews::link))
-        .route("/links/review/{token}", get(links::show).post(links::decide))
-        .route("/e/{*route}", post(endpoints::call));
-    finished(routes, engine)
-}
-
-/// What concerns runs and reviews that are there already.
-fn of_runs() -> Router<Engine> {
-    Router::new()
-        .route("/api/v1/runs/{run}", get(runs::show))
-        .route("/api/v1/runs/{run}/cancel", post(runs::cancel))
-        .route("/api/v1/runs/{run}/events", post(runs::event))
-        .route("/api/v1/runs/{run}/settle", post(recover::settle))
-        .route("/api/v1/runs/{run}/compensate", post(recover::compensate))
-        .route("/api/v1/runs/{run}/resume", post(recover::resume))
-        .route("/api/v1/runs/{run}/migrate", post(recover::migrate))
-        .route("/api/v1/runs/{run}/progress", get(progress::show))
-        .route("/api/v1/runs/{run}/transitions", get(recover::show_transitions))
-        .route("/api/v1/runs/{run}/ledger", get(recover::show_ledger))
-        .route("/api/v1/reviews", get(reviews::list))
-        .route("/api/v1/reviews/{id}", get(reviews::show))
-        .route("/api/v1/reviews/{id}/decision", post(reviews::decide))
-        .route("/api/v1/reviews/{id}/extension", post(reviews::extend))
-}
-
-/// Every answer to what is no route is a problem document too.
-fn finished(routes: Router<Engine>, engine: Engine) -> Router {
-    routes.fallback(problem::no_such_path).method_not_allowed_fallback(problem::no_such_method).layer(DefaultBodyLimit::disable()).with_state(engine)
-}
-
-/// Routes behind a gate, which has read the body and bounds it.
-fn behind(gate: Gate, routes: Router) -> Router {
-    routes.layer(axum::middleware::from_fn_with_state(Arc::new(gate), access::gate))
-}
-
-async fn ready(axum::extract::State(engine): axum::extract::State<Engine>) -> (StatusCode, &'static str) {
-    match tokio::task::spawn_blocking(move || engine.store.revision()).await {
-        Ok(Ok(_)) => (StatusCode::OK, "ready\n"),
-        _ => (StatusCode::SERVICE_UNAVAILABLE, "the store does not answer\n"),
-    }
+/// Routes behind a gate, which has read the body and bounds it. Every answer to what is no route is a problem document too.
+fn behind(bounds: Bounds, routes: Vec<Route>, engine: Engine) -> Router {
+    let gate = Gate::new(bounds, Arc::clone(&engine.store), &routes);
+    let router = routes::router(routes).fallback(problem::no_such_path).method_not_allowed_fallback(problem::no_such_method);
+    let router = router.layer(DefaultBodyLimit::disable()).with_state(engine);
+    router.layer(axum::middleware::from_fn_with_state(Arc::new(gate), access::gate))
 }

@@ -2,17 +2,19 @@
 
 use axum::Json;
 use axum::body::Bytes;
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
 use super::Engine;
 use super::access::Caller;
+use super::pages::{PageQuery, cut};
 use super::problem::Problem;
 use super::runs::{blocking, read};
+use super::take::{Asked, Place};
 use crate::audit::{self, MAX_ROWS};
 use crate::cli::audit::time;
 use crate::cli::error::CliError;
@@ -23,9 +25,9 @@ use crate::tokens;
 const PAGE: usize = 100;
 
 /// All tokens, newest first.
-pub async fn list(State(engine): State<Engine>) -> Result<Response, Problem> {
-    let items = blocking(move || tokens::list(engine.store.as_ref())).await?;
-    Ok(Json(json!({"items": items, "next_cursor": null})).into_response())
+pub async fn list(State(engine): State<Engine>, Asked(page): Asked<PageQuery>) -> Result<Response, Problem> {
+    let all = blocking(move || tokens::list(engine.store.as_ref())).await?;
+    Ok(Json(cut(json!(all), &page, "id")?).into_response())
 }
 
 /// Makes a token; its text is in this answer and nowhere else.
@@ -36,13 +38,13 @@ pub async fn create(State(engine): State<Engine>, caller: Caller, headers: Heade
 }
 
 /// Makes a token worthless.
-pub async fn revoke(State(engine): State<Engine>, caller: Caller, Path(token): Path<String>) -> Result<Response, Problem> {
+pub async fn revoke(State(engine): State<Engine>, caller: Caller, Place(token): Place<String>) -> Result<Response, Problem> {
     let revoked = blocking(move || tokens::revoke(engine.store.as_ref(), &caller.actor, &token)).await?;
     Ok(Json(revoked).into_response())
 }
 
 /// Which entries of the audit log are wanted.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Wanted {
     action: Option<String>,
@@ -55,8 +57,7 @@ pub struct Wanted {
 }
 
 /// Changes and decisions, newest first, in pages.
-pub async fn show_audit(State(engine): State<Engine>, wanted: Result<Query<Wanted>, QueryRejection>) -> Result<Response, Problem> {
-    let Query(wanted) = wanted.map_err(|error| Problem::new(StatusCode::BAD_REQUEST, error.body_text()))?;
+pub async fn show_audit(State(engine): State<Engine>, Asked(wanted): Asked<Wanted>) -> Result<Response, Problem> {
     let page = blocking(move || {
         let limit = wanted.limit.unwrap_or(PAGE);
         if limit == 0 || limit > MAX_ROWS {

@@ -13,8 +13,8 @@ use tokio::net::UnixStream;
 use viat_store::RunId;
 
 use super::error::CliError;
-use super::review::user;
-use crate::api::access::ACTOR;
+use crate::api::access::{ACTOR, ACTOR_TOKEN};
+use crate::audit::{Actor, NO_TOKEN, Via};
 use crate::socket::{self, Place};
 use crate::wiring::Home;
 
@@ -92,12 +92,19 @@ impl Client {
 async fn exchange(stream: UnixStream, method: Method, path: &str, body: Vec<u8>) -> Result<(u16, Bytes), Box<dyn std::error::Error + Send + Sync>> {
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
     let driven = tokio::spawn(connection);
+    let actor = Actor::at_the_keyboard();
+    let token = match (actor.via, &actor.token) {
+        (Via::Api, Some(token)) => HeaderValue::from_str(token)?,
+        (Via::Api, None) => HeaderValue::from_static(NO_TOKEN),
+        _ => HeaderValue::from_static(""),
+    };
     let request = Request::builder()
         .method(method)
         .uri(path)
         .header("host", "localhost")
         .header("content-type", "application/json")
-        .header(ACTOR, user().and_then(|name| HeaderValue::from_str(&name).ok()).unwrap_or(HeaderValue::from_static("local")))
+        .header(ACTOR, HeaderValue::from_str(&actor.name).unwrap_or(HeaderValue::from_static("local")))
+        .header(ACTOR_TOKEN, token)
         .body(Full::new(Bytes::from(body)))?;
     let response = sender.send_request(request).await?;
     let status = response.status().as_u16();

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use clap::{Subcommand, ValueEnum};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use viat_runner::assets::{self, WORKFLOW};
@@ -58,7 +59,7 @@ pub enum EndpointCommand {
 }
 
 /// Whether a request waits for the run's end.
-#[derive(Clone, Copy, Debug, ValueEnum, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, ValueEnum, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
     /// It does, and the answer is the run's output.
@@ -68,7 +69,7 @@ pub enum Mode {
 }
 
 /// Whom an endpoint answers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EndpointAuth {
     /// Anybody.

@@ -136,6 +136,9 @@ impl CliError {
     pub fn print(&self, output: &Output) {
         if output.json {
             let mut error = serde_json::json!({"error": {"message": self.message, "help": self.help, "exit": self.code}});
+            if self.missing {
+                error["error"]["missing"] = true.into();
+            }
             if let (Some(data), Some(map)) = (&self.data, error.as_object_mut()) {
                 map.insert("diagnostics".into(), data.clone());
             }

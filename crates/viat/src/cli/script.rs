@@ -4,12 +4,14 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Subcommand, ValueEnum};
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::json;
 use viat_dialect::signature::{Shape, Signature};
 use viat_runner::assets::{SCRIPT, ScriptAsset};
 use viat_runner::script::environments::{Request, State};
 use viat_runner::script::{self, Parameter, ParameterKind, ScriptInfo};
-use viat_store::{AssetInfo, AssetName, At, Hash, Op, Outcome, Unit};
+use viat_store::{AssetInfo, AssetName, At, Hash, Op, Outcome, Precondition, Unit};
 
 use super::error::CliError;
 use super::output::Output;
@@ -72,7 +74,8 @@ pub enum ScriptCommand {
 }
 
 /// The languages that scripts can be written in.
-#[derive(Clone, Copy, ValueEnum)]
+#[derive(Clone, Copy, ValueEnum, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum Language {
     /// `def main(**args)`.
     Python,
@@ -86,7 +89,8 @@ pub enum Language {
 }
 
 impl Language {
-    fn inner(self) -> script::Language {
+    /// The runner's word for it.
+    pub fn inner(self) -> script::Language {
         match self {
             Language::Python => script::Language::Python,
             Language::JavaScript => script::Language::JavaScript,
@@ -110,7 +114,26 @@ pub fn run(command: &ScriptCommand, home: &Home, output: &Output) -> Result<Exit
 }
 
 fn create(name: &str, language: script::Language, file: &Path, wait: bool, home: &Home, output: &Output) -> Result<(), CliError> {
-    let saved = save(name, language, file, home)?;
+    created(name, language, save(name, language, file, home)?, wait, home, output)
+}
+
+/// Creates a script from its text; `file` is for messages, `guard` must hold.
+pub fn create_text(
+    name: &str,
+    language: script::Language,
+    file: &Path,
+    bytes: Vec<u8>,
+    guard: Option<Precondition>,
+    home: &Home,
+    output: &Output,
+) -> Result<(), CliError> {
+    if bytes.len() as u64 > MAX_SCRIPT {
+        return Err(CliError::usage(format!("{} is larger than {MAX_SCRIPT} bytes, the most that is taken", file.display())));
+    }
+    created(name, language, save_text(name, language, file, bytes, guard, home)?, false, home, output)
+}
+
+fn created(name: &str, language: script::Language, saved: Saved, wait: bool, home: &Home, output: &Output) -> Result<(), CliError> {
     let what = format!("script {name} version {}", saved.version);
     let environment = match &saved.request {
         Some(request) if wait => {
@@ -150,7 +173,11 @@ pub struct Saved {
 /// Checks a script and saves it as a new version.
 pub fn save(name: &str, language: script::Language, file: &Path, home: &Home) -> Result<Saved, CliError> {
     inputs::name(SCRIPT, name)?;
-    let bytes = inputs::file(file, MAX_SCRIPT)?;
+    save_text(name, language, file, inputs::file(file, MAX_SCRIPT)?, None, home)
+}
+
+fn save_text(name: &str, language: script::Language, file: &Path, bytes: Vec<u8>, guard: Option<Precondition>, home: &Home) -> Result<Saved, CliError> {
+    inputs::name(SCRIPT, name)?;
     // Python takes a byte order mark; so do we, and keep the text without it.
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").map(<[u8]>::to_vec).unwrap_or(bytes);
     let source = String::from_utf8(bytes).map_err(|error| {
@@ -162,7 +189,7 @@ pub fn save(name: &str, language: script::Language, file: &Path, home: &Home) ->
     let hash = Hash::of(asset.source.as_bytes());
     let op = Op::PutAsset { name: AssetName::new(SCRIPT, name), body, hash, refs: Vec::new(), at: inputs::now() };
     let noted = Change::of("script.create", format!("script {name}")).op(&home.actor);
-    let receipt = home.store.commit_blocking(Unit::from(vec![op, noted])).map_err(CliError::store)?;
+    let receipt = home.store.commit_blocking(Unit { guard: guard.into_iter().collect(), ops: vec![op, noted] }).map_err(CliError::store)?;
     match receipt.outcomes.first() {
         Some(Outcome::AssetPut { version, .. }) => Ok(Saved { version: *version, hash, info: asset.info, request: Request::of(language, &asset.metadata) }),
         _ => Err(CliError::usage("the store did not say which version it made")),

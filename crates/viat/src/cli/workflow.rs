@@ -110,7 +110,15 @@ pub fn run(command: &WorkflowCommand, home: &Home, output: &Output) -> Result<Ex
 }
 
 fn create(name: &str, file: &Path, home: &Home, output: &Output) -> Result<(), CliError> {
-    let saved = save(name, file, home, output)?;
+    created(name, save(name, file, home, output)?, output)
+}
+
+/// Creates a workflow from its text; `file` is for messages, `guard` must hold.
+pub fn create_text(name: &str, file: &Path, bytes: &[u8], guard: Option<Precondition>, home: &Home, output: &Output) -> Result<(), CliError> {
+    created(name, save_text(name, file, bytes, guard, home, output)?, output)
+}
+
+fn created(name: &str, saved: Saved, output: &Output) -> Result<(), CliError> {
     if output.json {
         return output.value(&json!({"name": name, "version": saved.version, "hash": saved.hash.to_string(), "warnings": saved.warnings}));
     }
@@ -129,10 +137,15 @@ pub struct Saved {
 /// Checks a workflow and saves it as a new version.
 pub fn save(name: &str, file: &Path, home: &Home, output: &Output) -> Result<Saved, CliError> {
     inputs::name(WORKFLOW, name)?;
-    let Checked { source, definition, warnings } = check(Some(name), file, home, output)?;
+    save_text(name, file, &inputs::file(file, MAX_FILE)?, None, home, output)
+}
+
+fn save_text(name: &str, file: &Path, bytes: &[u8], guard: Option<Precondition>, home: &Home, output: &Output) -> Result<Saved, CliError> {
+    inputs::name(WORKFLOW, name)?;
+    let Checked { source, definition, warnings } = check(Some(name), file, bytes, home, output)?;
     let refs = references(&definition);
     // What the document names was there when it was checked; the store makes sure that it still is.
-    let guard = refs.iter().cloned().map(Precondition::AssetLive).collect();
+    let guard = refs.iter().cloned().map(Precondition::AssetLive).chain(guard).collect();
     let example = example(&definition);
     let asset = WorkflowAsset { file: file.display().to_string(), source, definition };
     let body = serde_json::to_vec(&asset).map_err(|error| CliError::usage(error.to_string()))?;
@@ -162,7 +175,12 @@ pub fn example(definition: &Definition) -> String {
 }
 
 fn validate(file: &Path, home: &Home, output: &Output) -> Result<ExitCode, CliError> {
-    match check(None, file, home, output) {
+    validate_text(file, &inputs::file(file, MAX_FILE)?, home, output)
+}
+
+/// Checks a workflow's text; `file` is for messages.
+pub fn validate_text(file: &Path, bytes: &[u8], home: &Home, output: &Output) -> Result<ExitCode, CliError> {
+    match check(None, file, bytes, home, output) {
         Ok(Checked { definition, warnings, .. }) => {
             let entries: usize = definition.regions.iter().map(|region| region.nodes.len()).sum();
             let verdict = match warnings.len() {
@@ -196,10 +214,9 @@ struct Checked {
 }
 
 /// Reads and checks a document; warnings are shown, errors end the command.
-fn check(name: Option<&str>, file: &Path, home: &Home, output: &Output) -> Result<Checked, CliError> {
-    let bytes = inputs::file(file, MAX_FILE)?;
+fn check(name: Option<&str>, file: &Path, bytes: &[u8], home: &Home, output: &Output) -> Result<Checked, CliError> {
     let shown = file.display().to_string();
-    let Compiled { definition, diagnostics, text } = compile_named(&shown, &bytes, name, &Stored::of(home)?);
+    let Compiled { definition, diagnostics, text } = compile_named(&shown, bytes, name, &Stored::of(home)?);
     let style = if output.coloured { Style::Coloured } else { Style::Plain };
     let drawn = || render(&diagnostics, &text, style);
     if let Some(definition) = definition {
