@@ -10,6 +10,7 @@ use tokio::sync::{oneshot, watch};
 use viat_runner::driver::Driver;
 
 use super::access::Bounds;
+use super::commands::Commands;
 use super::events::Ears;
 use super::progress::Listener;
 use super::waiters::Waiters;
@@ -48,6 +49,7 @@ impl Desk {
             metrics: Arc::default(),
             progress: Listener::default(),
             ears: Ears::default(),
+            commands: Commands::default(),
             tokens: false,
             seen: Arc::default(),
         };

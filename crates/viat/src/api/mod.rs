@@ -3,6 +3,7 @@
 pub mod access;
 mod assets;
 mod child;
+mod commands;
 pub mod desk;
 mod documents;
 mod endpoints;
@@ -48,6 +49,8 @@ use crate::signature::Seen;
 use crate::socket::{self, Place};
 use crate::wiring::{Home, Mode};
 use access::{Bounds, Door, Gate};
+use commands::Commands;
+pub use commands::{CommandBody, Kind, Want};
 use events::Ears;
 use progress::Listener;
 use route::Route;
@@ -91,6 +94,8 @@ pub struct Engine {
     pub progress: Listener,
     /// Who wants to hear what happens to runs.
     pub ears: Ears,
+    /// Commands that were typed elsewhere.
+    pub commands: Commands,
     /// Whether everybody outside needs a token.
     pub tokens: bool,
     /// Signatures of requests that were seen.
@@ -124,6 +129,7 @@ pub fn serve(home: &Home, wanted: &Wanted, output: &Output) -> Result<(), CliErr
         metrics,
         progress,
         ears,
+        commands: Commands::default(),
         tokens: door == Door::Tokens,
         seen: Arc::default(),
     };

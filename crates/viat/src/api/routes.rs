@@ -8,7 +8,7 @@ use super::pages::PageQuery;
 use super::route::Inside::{Json, Other, Page};
 use super::route::Needs::{Itself, Known, Nothing, One};
 use super::route::{Route, route};
-use super::{Engine, assets, documents, endpoints, events, links, metrics, pools, progress, recover, reviews, runs, tokens};
+use super::{Engine, assets, commands, documents, endpoints, events, links, metrics, pools, progress, recover, reviews, runs, tokens};
 use crate::ask::{DecisionBody, ExtensionBody, MigrateBody, ResumeBody, SettleBody, WhoBody};
 use crate::links::LinkBody;
 use crate::tokens::{Scope, TokenBody};
@@ -215,6 +215,22 @@ fn administration() -> Vec<Route> {
         route(Method::GET, "/api/v1/audit", One(ADMIN), get(tokens::show_audit), "Lists changes and decisions, newest first.")
             .query::<tokens::Wanted>()
             .answers(200, Page("AuditEntry")),
+        route(
+            Method::POST,
+            "/api/v1/commands",
+            Known,
+            post(commands::start),
+            "Runs a command that was typed elsewhere; what it prints comes back as lines of JSON.",
+        )
+        .body::<commands::CommandBody>()
+        .answers(200, Other("application/x-ndjson")),
+        route(Method::DELETE, "/api/v1/commands/{id}", Known, delete(commands::interrupt), "Interrupts a command.").answers(204, Other("")),
+        route(Method::POST, "/api/v1/commands/{id}/wants", Known, post(commands::want), "A command asks for what it reads.")
+            .body::<commands::Want>()
+            .answers(200, Other("application/octet-stream")),
+        route(Method::PUT, "/api/v1/commands/{id}/wants/{number}", Known, put(commands::give), "Gives a command what it asked for.")
+            .query::<commands::GivenQuery>()
+            .answers(204, Other("")),
         route(Method::GET, "/metrics", One(READ), get(metrics::show), "What is counted and timed, for Prometheus.").answers(200, Other(TEXT)),
         route(Method::GET, "/api/openapi.json", Known, get(documents::openapi), "This description.").answers(200, Other("application/json")),
         route(Method::GET, "/api/docs", Known, get(documents::page), "This description, to be read.").answers(200, Other(HTML)),

@@ -64,17 +64,27 @@ impl Client {
         self.ask(Method::GET, path, Vec::new())
     }
 
+    /// Posts a body and gives the bytes of the answer's.
+    pub fn post_for_bytes(self, path: &str, body: &impl Serialize) -> Result<Vec<u8>, CliError> {
+        let body = serde_json::to_vec(body).map_err(|error| CliError::usage(error.to_string()))?;
+        self.exchange(Method::POST, path, body).map(|answer| answer.to_vec())
+    }
+
     fn ask(self, method: Method, path: &str, body: Vec<u8>) -> Result<Value, CliError> {
+        Ok(serde_json::from_slice(&self.exchange(method, path, body)?).unwrap_or(Value::Null))
+    }
+
+    fn exchange(self, method: Method, path: &str, body: Vec<u8>) -> Result<Bytes, CliError> {
         let Client { runtime, stream } = self;
         let exchanged = runtime.block_on(async { tokio::time::timeout(ANSWER_WITHIN, exchange(stream, method, path, body)).await });
         let (status, answer) = match exchanged {
             Err(_) => return Err(CliError::failed(format!("the server does not answer within {} s", ANSWER_WITHIN.as_secs()))),
             Ok(answer) => answer.map_err(|error| CliError::failed(format!("the server does not answer: {error}")))?,
         };
-        let value: Value = serde_json::from_slice(&answer).unwrap_or(Value::Null);
         if (200..300).contains(&status) {
-            return Ok(value);
+            return Ok(answer);
         }
+        let value: Value = serde_json::from_slice(&answer).unwrap_or(Value::Null);
         let text = |key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
         let detail = text("detail").unwrap_or_else(|| format!("the server answered {status}"));
         let error = match status {

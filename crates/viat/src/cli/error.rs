@@ -106,6 +106,11 @@ impl CliError {
         self.missing
     }
 
+    /// Whether the command, a file or an input is wrong.
+    pub fn is_usage(&self) -> bool {
+        self.code == USAGE
+    }
+
     /// What to do instead.
     pub fn help_text(&self) -> Option<&str> {
         self.help.as_deref()

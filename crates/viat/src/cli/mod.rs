@@ -14,6 +14,7 @@ pub mod error;
 mod event;
 mod example;
 mod foreground;
+pub mod given;
 pub mod history;
 mod inputs;
 mod next;
@@ -21,8 +22,10 @@ pub mod output;
 mod progress;
 mod recover;
 mod rehearse;
+mod remote;
 pub mod review;
 pub mod run;
+mod scope;
 pub mod script;
 mod script_logs;
 mod server;
@@ -42,6 +45,8 @@ use clap::{Args, CommandFactory, Parser, Subcommand};
 use viat_engine::Status;
 use viat_engine::record::RunRecord;
 use viat_store::{RunId, Store};
+
+pub use scope::remotely;
 
 use error::CliError;
 use output::Output;
@@ -141,10 +146,10 @@ pub fn run() -> ExitCode {
 }
 
 fn dispatch(cli: &Cli, output: &Output) -> Result<ExitCode, CliError> {
-    if std::env::var_os("VIAT_URL").is_some_and(|url| !url.is_empty()) {
-        return Err(
-            CliError::usage("VIAT_URL is set, and this version cannot use a server elsewhere yet").help("unset it; a server on this home is found by itself")
-        );
+    if !scope::is_local(&cli.command)
+        && let Some(remote) = remote::Remote::from_environment()?
+    {
+        return remote.run(output);
     }
     let home = || crate::wiring::Home::open(&cli.global.home);
     match &cli.command {

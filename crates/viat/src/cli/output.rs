@@ -7,6 +7,9 @@ use serde::Serialize;
 
 use super::error::CliError;
 
+/// The variable that says what is known of a terminal elsewhere.
+pub const TERMINAL: &str = "VIAT_TERMINAL";
+
 /// How to print.
 #[derive(Clone, Debug)]
 pub struct Output {
@@ -30,6 +33,11 @@ pub fn printable(text: &str) -> String {
 impl Output {
     /// As the terminal and `NO_COLOR` ask for.
     pub fn new(json: bool) -> Output {
+        // A command that was typed elsewhere has its terminal there.
+        if let Ok(elsewhere) = std::env::var(TERMINAL) {
+            let has = |name: &str| elsewhere.split(',').any(|each| each == name);
+            return Output { json, coloured: has("coloured"), terminal: false, stdout_terminal: has("stdout"), kept: None };
+        }
         let terminal = std::io::stderr().is_terminal();
         let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty()) || std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         Output { json, coloured: terminal && !plain, terminal, stdout_terminal: std::io::stdout().is_terminal(), kept: None }
