@@ -5,7 +5,8 @@ use std::sync::mpsc;
 use viat_engine::journal::Millis;
 
 use crate::{
-    Asset, AssetInfo, AssetName, At, EncodedBatch, Hash, OpenRuns, OwnerId, Receipt, ReviewFilter, ReviewRow, RunFilter, RunId, RunRow, StoreError, Unit,
+    Asset, AssetInfo, AssetName, At, EncodedBatch, Hash, KeyFilter, OpenRuns, OwnerId, Receipt, ReviewFilter, ReviewRow, RunFilter, RunId, RunRow, StoreError,
+    Unit,
 };
 
 /// Called once, when a unit is durable or refused, on the store's own thread ([`Store::commit_here`] may call it on the
@@ -109,6 +110,9 @@ pub trait Store: Send + Sync {
 
     /// The value of a claimed key.
     fn key(&self, space: &str, key: &str) -> Result<Option<Vec<u8>>, StoreError>;
+
+    /// The keys of a space with their values, the greatest key first: keys that begin with a time are listed newest first.
+    fn keys(&self, filter: &KeyFilter) -> Result<Vec<(String, Vec<u8>)>, StoreError>;
 
     /// A blob's bytes, checked against their hash.
     fn blob(&self, hash: &Hash) -> Result<Option<Vec<u8>>, StoreError>;

@@ -13,6 +13,7 @@ use viat_runner::script::http::Hosts;
 use viat_runner::script::{Interpreter, Language, Limits, Node, NodeFinder, Profile, RunnerConfig};
 use viat_store::{At, SqliteStore, Store};
 
+use crate::audit::{Actor, Change};
 use crate::cli::build;
 use crate::cli::error::CliError;
 use crate::cli::output::Output;
@@ -77,18 +78,25 @@ pub struct Home {
     pub store: Arc<dyn Store>,
     /// How far scripts are kept from the machine, where that was said for this process.
     profile: Option<Profile>,
+    /// Who changes something in it.
+    pub actor: Actor,
 }
 
 impl Home {
     /// Opens the home, making it if it is not there.
     pub fn open(folder: &Path) -> Result<Home, CliError> {
         let store = SqliteStore::open(folder).map_err(CliError::store)?;
-        Ok(Home { folder: folder.to_path_buf(), store: Arc::new(store), profile: None })
+        Ok(Home { folder: folder.to_path_buf(), store: Arc::new(store), profile: None, actor: Actor::at_the_keyboard() })
+    }
+
+    /// A home that is open already, as somebody who asks a server for something uses it.
+    pub fn of(folder: PathBuf, store: Arc<dyn Store>, profile: Profile, actor: Actor) -> Home {
+        Home { folder, store, profile: Some(profile), actor }
     }
 
     /// The same home, its scripts kept from the machine as far as this says.
     pub fn with_profile(&self, profile: Profile) -> Home {
-        Home { folder: self.folder.clone(), store: Arc::clone(&self.store), profile: Some(profile) }
+        Home { folder: self.folder.clone(), store: Arc::clone(&self.store), profile: Some(profile), actor: self.actor.clone() }
     }
 
     /// How far scripts are kept from the machine: as was said for this process, else as `VIAT_PROFILE` says; who works on a home of
@@ -98,6 +106,11 @@ impl Home {
             Some(profile) => Ok(profile),
             None => Ok(profile_of_environment()?.unwrap_or_default()),
         }
+    }
+
+    /// Notes a change that has been made already.
+    pub fn note(&self, change: Change) -> Result<(), CliError> {
+        change.note(self.store.as_ref(), &self.actor)
     }
 
     /// Attempts' logs.

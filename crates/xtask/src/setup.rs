@@ -32,6 +32,10 @@ pub fn run() -> Done {
         made.map_err(|error| format!("{error}\nthe module venv is needed (Debian: apt-get install python3-venv)"))?;
         install("pytest")?;
     }
+    // the one that makes requests from the API's description
+    if !shell::succeeds(&mut command(venv.join("bin/python"), &["-c", "import schemathesis"])) {
+        install("schemathesis")?;
+    }
     // what builds the environments of scripts in Python; the tests find it there too
     if uv().is_none() && !shell::succeeds(&mut command("uv", &["--version"])) {
         install("uv")?;

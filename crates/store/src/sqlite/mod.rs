@@ -27,8 +27,8 @@ use self::pool::Pool;
 use self::queue::{Bounds, Queue};
 use self::writer::{Desk, Writer};
 use crate::{
-    Asset, AssetInfo, AssetName, At, Done, EncodedBatch, Hash, Lease, OpenRuns, OwnerId, Receipt, ReviewFilter, ReviewRow, RunFilter, RunId, RunRow, Store,
-    StoreError, Unit,
+    Asset, AssetInfo, AssetName, At, Done, EncodedBatch, Hash, KeyFilter, Lease, OpenRuns, OwnerId, Receipt, ReviewFilter, ReviewRow, RunFilter, RunId, RunRow,
+    Store, StoreError, Unit,
 };
 
 /// How a store waits and batches. The defaults are right unless a test wants to see the limits.
@@ -205,6 +205,10 @@ impl Store for SqliteStore {
 
     fn key(&self, space: &str, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
         self.pool.read(|conn| apply::key_value(conn, space, key))
+    }
+
+    fn keys(&self, filter: &KeyFilter) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
+        self.pool.read(|conn| apply::keys(conn, filter))
     }
 
     fn blob(&self, hash: &Hash) -> Result<Option<Vec<u8>>, StoreError> {
