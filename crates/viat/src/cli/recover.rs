@@ -129,6 +129,7 @@ fn take_over(id: &RunId, args: &ResumeArgs, home: &Home, output: &Output) -> Res
     }
     let foreground = Foreground::begin(home, Mode::traced(output))?;
     foreground.driver.adopt(id, Some(foreground.sender())).map_err(|error| going_on(id, error, home))?;
+    home.note(Change { by: args.who.by(), reason: args.who.reason.clone(), ..Change::of("run.resume", id.as_str()) })?;
     test::follow(id, &foreground, home, output)
 }
 
