@@ -1,6 +1,5 @@
 //! The gate that every request passes: from where it comes, who asks, whether they may, how often, how much; and what is noted of it.
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -78,14 +77,14 @@ pub struct Gate {
     /// How often an address may be wrong.
     pub guesses: Rate,
     /// What each route asks for.
-    rules: BTreeMap<(String, &'static str), Needs>,
+    rules: Vec<(Method, &'static str, Needs)>,
 }
 
 impl Gate {
     /// A gate at this door.
     pub fn new(bounds: Bounds, store: Arc<dyn Store>, routes: &[Route]) -> Gate {
         let Bounds { door, max_body, per_second } = bounds;
-        let rules = routes.iter().map(|route| ((route.method.to_string(), route.path), route.needs)).collect();
+        let rules = routes.iter().map(|route| (route.method.clone(), route.path, route.needs)).collect();
         let rate = (per_second > 0).then(|| Rate::new(per_second.into(), f64::from(per_second) * 2.0));
         Gate { door, store, max_body, rate, guesses: Rate::new(GUESSES.0, GUESSES.1), rules }
     }
@@ -93,8 +92,7 @@ impl Gate {
     /// Whom a route lets in; where there is none, anybody who is known may learn so.
     fn needs(&self, method: &Method, path: &str) -> Needs {
         let method = if *method == Method::HEAD { &Method::GET } else { method };
-        // The key is only looked for: its path need not live longer.
-        self.rules.iter().find(|((of, at), _)| of == method.as_str() && *at == path).map_or(Needs::Known, |(_, needs)| *needs)
+        self.rules.iter().find(|(of, at, _)| of == method && *at == path).map_or(Needs::Known, |(_, _, needs)| *needs)
     }
 }
 

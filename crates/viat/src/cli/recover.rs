@@ -127,6 +127,7 @@ fn take_over(id: &RunId, args: &ResumeArgs, home: &Home, output: &Output) -> Res
         return Err(CliError::refused(format!("run {id} has not ended: --from and --accept-repeat are for failed runs")));
     }
     let foreground = adopt(id, home, output)?;
+    home.note(Change { by: args.who.by(), reason: args.who.reason.clone(), ..Change::of("run.resume", id.as_str()) })?;
     test::follow(id, &foreground, home, output)
 }
 

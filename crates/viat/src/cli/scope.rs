@@ -8,7 +8,7 @@ use super::review::ReviewCommand;
 use super::run::RunCommand;
 use super::script::ScriptCommand;
 use super::workflow::WorkflowCommand;
-use super::{Cli, Command, endpoint, given};
+use super::{Cli, Command, endpoint};
 use crate::tokens::Scope;
 
 /// Whether a command works where it is typed, whatever `VIAT_URL` says.
@@ -33,9 +33,6 @@ pub fn remotely(args: &[String]) -> Result<&'static [Scope], CliError> {
     let cli = Cli::try_parse_from(words).map_err(|error| CliError::usage(error.to_string().trim_end().to_owned()))?;
     if is_local(&cli.command) {
         return Err(CliError::usage("this command works where it is typed, not on a server"));
-    }
-    if std::env::var_os(given::COMMAND).is_some() {
-        return Err(CliError::failed("a command that was typed elsewhere runs no others"));
     }
     Ok(needs(&cli.command))
 }
