@@ -16,6 +16,7 @@ use super::error::CliError;
 use super::output::Output;
 use super::script::{newest_first, time};
 use super::{inputs, missing};
+use crate::audit::Change;
 use crate::wiring::Home;
 
 /// What can be done with resources.
@@ -181,7 +182,9 @@ fn create(name: &str, kind: Kind, file: &Path, home: &Home, output: &Output) -> 
 /// Saves a checked text as a new version.
 pub fn save(name: &str, kind: Kind, text: &str, home: &Home) -> Result<resources::Saved, CliError> {
     let new = New { name, kind, text, at: inputs::now() };
-    resources::save(home.store.as_ref(), &home.keys(), &new).map_err(failed)
+    let saved = resources::save(home.store.as_ref(), &home.keys(), &new).map_err(failed)?;
+    home.note(Change::of("resource.create", format!("{} {name}", kind.name())))?;
+    Ok(saved)
 }
 
 /// Checks what a resource is to be called.
@@ -347,7 +350,7 @@ fn delete(name: &str, only: Option<Kind>, home: &Home, output: &Output) -> Resul
     let kind = body.kind();
     let named_in = if kind == Kind::Secret { Vec::new() } else { users(name, kind, home)? };
     match resources::delete(home.store.as_ref(), &home.keys(), name, inputs::now()) {
-        Ok(()) => {}
+        Ok(()) => home.note(Change::of("resource.delete", format!("{} {name}", kind.name())))?,
         Err(ResourceError::Store(StoreError::Referenced { by, .. })) => {
             let holders: Vec<String> = by.iter().map(ToString::to_string).collect();
             return Err(CliError::refused(format!("{} {name} is declared by {}", kind.name(), holders.join(", ")))
@@ -367,6 +370,7 @@ fn delete(name: &str, only: Option<Kind>, home: &Home, output: &Output) -> Resul
 
 fn rekey(home: &Home, output: &Output) -> Result<(), CliError> {
     let done = resources::rekey(home.store.as_ref(), &home.keys(), inputs::now()).map_err(failed)?;
+    home.note(Change::of("secret.rekey", "secrets"))?;
     if output.json {
         return output.value(&json!({"key": done.key, "secrets": done.secrets}));
     }

@@ -14,6 +14,7 @@ use super::error::CliError;
 use super::output::{Output, printable};
 use super::script::time;
 use super::{inputs, missing};
+use crate::audit::Change;
 use crate::schedules::{self, CatchUp, Fire, Overlap, Rhythm, SCHEDULE, ScheduleAsset, Standing};
 use crate::wiring::Home;
 
@@ -122,7 +123,7 @@ fn create(args: &CreateArgs, home: &Home, output: &Output) -> Result<(), CliErro
         paused: false,
     };
     check_workflow(&args.name, &asset, home)?;
-    save(&args.name, &asset, home)?;
+    save(&args.name, &asset, "schedule.create", home)?;
     if output.json {
         return output.value(&full_json(&args.name, &asset, inputs::now(), home)?);
     }
@@ -148,11 +149,13 @@ fn check_workflow(name: &str, asset: &ScheduleAsset, home: &Home) -> Result<(), 
     })
 }
 
-fn save(name: &str, asset: &ScheduleAsset, home: &Home) -> Result<(), CliError> {
+fn save(name: &str, asset: &ScheduleAsset, action: &'static str, home: &Home) -> Result<(), CliError> {
     let body = serde_json::to_vec(asset).map_err(|error| CliError::usage(error.to_string()))?;
     let bound = AssetName::new(WORKFLOW, &asset.workflow);
     let put = Op::PutAsset { name: AssetName::new(SCHEDULE, name), hash: Hash::of(&body), body, refs: vec![bound.clone()], at: inputs::now() };
-    home.store.commit_blocking(Unit::from(put).guarded(Precondition::AssetLive(bound))).map(drop).map_err(CliError::store)
+    let noted = Change::of(action, format!("schedule {name}")).op(&home.actor);
+    let unit = Unit { guard: vec![Precondition::AssetLive(bound)], ops: vec![put, noted] };
+    home.store.commit_blocking(unit).map(drop).map_err(CliError::store)
 }
 
 fn pause(name: &str, paused: bool, home: &Home, output: &Output) -> Result<(), CliError> {
@@ -160,7 +163,7 @@ fn pause(name: &str, paused: bool, home: &Home, output: &Output) -> Result<(), C
     let changes = asset.paused != paused;
     asset.paused = paused;
     if changes {
-        save(name, &asset, home)?;
+        save(name, &asset, if paused { "schedule.pause" } else { "schedule.resume" }, home)?;
     }
     if output.json {
         return output.value(&json!({"name": name, "paused": paused}));
@@ -171,7 +174,8 @@ fn pause(name: &str, paused: bool, home: &Home, output: &Output) -> Result<(), C
 fn delete(name: &str, home: &Home, output: &Output) -> Result<(), CliError> {
     let gone = Op::DeleteAsset { name: AssetName::new(SCHEDULE, name), at: inputs::now() };
     let forgotten = Op::DropKey { space: SCHEDULE.to_owned(), key: name.to_owned() };
-    match home.store.commit_blocking(Unit { guard: Vec::new(), ops: vec![gone, forgotten] }) {
+    let noted = Change::of("schedule.delete", format!("schedule {name}")).op(&home.actor);
+    match home.store.commit_blocking(Unit { guard: Vec::new(), ops: vec![gone, forgotten, noted] }) {
         Ok(_) if output.json => output.value(&json!({"name": name, "deleted": true})),
         Ok(_) => output.line(&format!("schedule {name} is deleted")),
         Err(StoreError::Missing { .. }) => Err(missing(home.store.as_ref(), SCHEDULE, name, None)),

@@ -4,8 +4,10 @@ use clap::Parser;
 
 use super::environments::EnvCommand;
 use super::error::CliError;
+use super::resource::{ResourceCommand, SecretCommand};
 use super::review::ReviewCommand;
 use super::run::RunCommand;
+use super::schedule::ScheduleCommand;
 use super::script::ScriptCommand;
 use super::workflow::WorkflowCommand;
 use super::{Cli, Command, endpoint};
@@ -48,6 +50,9 @@ fn needs(command: &Command) -> &'static [Scope] {
             | WorkflowCommand::Validate { .. },
         )
         | Command::Endpoint(endpoint::EndpointCommand::List)
+        | Command::Schedule(ScheduleCommand::List | ScheduleCommand::Show { .. })
+        | Command::Resource(ResourceCommand::List { .. } | ResourceCommand::Show { .. } | ResourceCommand::Versions { .. })
+        | Command::Secret(SecretCommand::List | SecretCommand::Show { .. } | SecretCommand::Versions { .. })
         | Command::Env(EnvCommand::List | EnvCommand::Show { .. }) => &[Scope::Read],
         Command::Run(
             RunCommand::List(_)
@@ -76,7 +81,10 @@ mod tests {
         assert_eq!(of("run show x --json"), Some([Scope::Read, Scope::Run].as_slice()));
         assert_eq!(of("run start w"), Some([Scope::Run].as_slice()));
         assert_eq!(of("review decide x --decision approved"), Some([Scope::Review].as_slice()));
-        for admin in ["workflow test w", "script delete s", "token list", "audit list", "apply .", "endpoint delete /x"] {
+        assert_eq!(of("schedule list"), Some([Scope::Read].as_slice()));
+        assert_eq!(of("secret show s"), Some([Scope::Read].as_slice()));
+        for admin in ["secret delete s", "schedule pause s", "workflow test w", "script delete s", "token list", "audit list", "apply .", "endpoint delete /x"]
+        {
             assert_eq!(of(admin), Some([].as_slice()), "{admin}");
         }
         for refused in
