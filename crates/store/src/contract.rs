@@ -1,5 +1,6 @@
 //! The contract between the engine's shell and whatever remembers for it.
 
+use std::path::Path;
 use std::sync::mpsc;
 
 use viat_engine::journal::Millis;
@@ -131,6 +132,12 @@ pub trait Store: Send + Sync {
     /// # Errors
     /// [`StoreError::Corrupt`] says what is damaged.
     fn check(&self) -> Result<(), StoreError>;
+
+    /// Writes a consistent copy of everything into a new file; when this returns it is durable. Writers are not kept waiting.
+    ///
+    /// # Errors
+    /// [`StoreError::Exists`] if the file is there; what the disk says; a store without a disk has no copies.
+    fn backup(&self, to: &Path) -> Result<(), StoreError>;
 
     /// Finishes what is queued and refuses everything after it. Dropping the store does the same.
     fn close(&self);

@@ -255,6 +255,10 @@ impl Store for MemoryStore {
         Ok(())
     }
 
+    fn backup(&self, _to: &std::path::Path) -> Result<(), StoreError> {
+        Err(StoreError::Io { detail: "what is kept in memory only has no copies".to_owned() })
+    }
+
     fn revision(&self) -> Result<u64, StoreError> {
         self.read(|state| state.revision)
     }

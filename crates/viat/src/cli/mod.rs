@@ -32,6 +32,7 @@ mod scope;
 pub mod script;
 mod script_logs;
 mod server;
+mod store;
 mod tell;
 mod test;
 pub mod token;
@@ -113,6 +114,9 @@ enum Command {
     /// The audit log: who changed or decided what, when and why.
     #[command(subcommand)]
     Audit(audit::AuditCommand),
+    /// The store: a check, copies, and how one takes the place of a lost database.
+    #[command(subcommand)]
+    Store(store::StoreCommand),
     /// Environments: what scripts have installed for them.
     #[command(subcommand)]
     Env(environments::EnvCommand),
@@ -178,6 +182,7 @@ fn dispatch(cli: &Cli, output: &Output) -> Result<ExitCode, CliError> {
         Command::Secret(command) => resource::run_secret(command, &home()?, output),
         Command::Token(command) => token::run(command, &home()?, output),
         Command::Audit(command) => audit::run(command, &home()?, output),
+        Command::Store(command) => store::run(command, &cli.global.home, output),
         Command::Env(command) => environments::run(command, &home()?, output),
         Command::Init(args) => example::init(args, output),
         Command::Apply(args) => apply::run(args, &home()?, output),
