@@ -232,6 +232,7 @@ const viat = {
   },
   async resource(name, { kind = null } = {}) {
     if (typeof name !== "string" || name === "") throw new TypeError(`viat.resource: name must be a non-empty string, not ${shown(name)}`);
+    if (kind !== null && typeof kind !== "string") throw new TypeError(`viat.resource: kind must be a string, not ${shown(kind)}`);
     return ask("q", { what: "resource", name, kind });
   },
 };

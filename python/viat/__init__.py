@@ -122,6 +122,8 @@ def resource(name, kind=None):
     """Gives the value of a resource; raises ResourceError if it is missing or of another kind."""
     if not isinstance(name, str) or not name:
         raise TypeError(f"viat.resource: name must be a non-empty string, not {name!r}")
+    if kind is not None and not isinstance(kind, str):
+        raise TypeError(f"viat.resource: kind must be a string, not {kind!r}")
     return _bridge.resource(name, kind)
 
 

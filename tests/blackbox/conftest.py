@@ -7,9 +7,11 @@ Without VIAT_BIN the release build of this repository is used.
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -183,11 +185,22 @@ def for_each(tmp_path, cases, check):
     assert not problems, "\n\n".join(problems)
 
 
+def used(pid):
+    """The memory of a process in KiB, the most it ever had, and how many files it has open."""
+    status = dict(line.split(":", 1) for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines())
+    return int(status["VmRSS"].split()[0]), int(status["VmHWM"].split()[0]), len(os.listdir(f"/proc/{pid}/fd"))
+
+
 @pytest.fixture
 def home(tmp_path):
     assert BINARY.exists(), f"{BINARY} is not there: build it, or name one in VIAT_BIN"
     home = Home(tmp_path)
     yield home
+    end_all(home)
+
+
+def end_all(home):
+    """Ends what a test has started and left."""
     for process in home.started:
         if process.poll() is None:
             process.send_signal(signal.SIGCONT)
@@ -195,6 +208,33 @@ def home(tmp_path):
         for pipe in (process.stdout, process.stderr):
             if pipe:
                 pipe.close()
+
+
+@pytest.fixture
+def light():
+    """A home on a disk that is none, where there is one: for what makes many small writes and is about something else."""
+    base = tempfile.mkdtemp(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
+    home = Home(base)
+    yield home
+    end_all(home)
+    shutil.rmtree(base)
+
+
+@pytest.fixture
+def serve():
+    """Starts a server on a home; it is ended, and leaves nobody."""
+    from served import Server
+    begun = []
+
+    def start(home, *flags, **options):
+        begun.append(Server(home, *flags, **options))
+        return begun[-1]
+
+    yield start
+    for server in begun:
+        if server.process.poll() is None:
+            server.end()
+        nobody_left(server.home)
 
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))

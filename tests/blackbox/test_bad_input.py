@@ -257,3 +257,23 @@ def test_execution_deadline_holds(home):
     home.step("import viat\ndef main():\n    viat.cancel_event.wait(100)\n")
     done = home.run("workflow", "test", "s", env={"VIAT_EXECUTION_DEADLINE_SECONDS": "0.3"}, code=1)
     assert "deadline_exceeded" in done.err
+
+
+def test_a_key_that_is_there_twice_is_refused(home):
+    home.workflow("w", "inputs: {a: integer}\nsteps: [{id: a, set: $inputs.a}]\noutputs: {a: $a.output}\n")
+    assert 'the key "a" is there twice' in home.run("workflow", "test", "w", "--input", '{"a": 1, "a": 2}', code=2).err
+
+
+def test_a_database_that_is_gone_or_damaged_is_told(home):
+    """And nothing new takes its place: the log beside it may have what it lacks."""
+    home.step("def main():\n    return 1\n")
+    home.record("s")
+    database = home.path / "viat.db"
+    whole = database.read_bytes()
+    for there in (b"", None):
+        database.write_bytes(there) if there is not None else database.unlink()
+        assert "restore it" in home.run("run", "list", code=4).err
+        assert not database.exists() or database.stat().st_size == 0
+    database.write_bytes(whole[:-8192] + b"\xff" * 8192)
+    doctor = home.run("doctor")
+    assert doctor.code == 4 and "damaged" in doctor.out

@@ -4,7 +4,7 @@ import pwd
 
 import pytest
 
-from conftest import TOUCH
+from conftest import TOUCH, kill, until
 from served import Server, published
 
 STEP = TOUCH + """
@@ -124,25 +124,18 @@ def test_what_is_in_place_and_why_and_what_comes_next(home):
     assert f"viat run migrate {run} --to-version 1" in again.err and "script step has version 2, the run has 1" in again.err
 
 
-def test_an_undoing_that_may_be_repeated_is_tried_again_by_the_next_end(home):
-    """The one without `retry` is left to a person: a second try might undo twice."""
+def test_an_undoing_that_certainly_failed_is_tried_again_by_the_next_end(home):
     home.server = None
     home.script("step", STEP)
     home.script("refuse", TOUCH + "import viat\ndef main(name):\n    mark(name)\n    raise viat.ViatError(code='no', message='m')\n")
-    flow = """
-    steps:
-      - {id: a, script: step, args: {name: a}, compensate: {script: refuse, args: {name: undo_a}, retry: {times: 1, initial_ms: 10, factor: 1.0, max_ms: 10}}}
-      - {id: b, script: step, args: {name: b}, compensate: {script: refuse, args: {name: undo_b}}}
-      - {id: z, script: refuse, args: {name: z}}
-    """
-    published(home, "w", flow)
+    published(home, "w", (UNDOES % "refuse").replace("manual", "auto"))
     run = begin(home, "w")
     assert home.trace() == ["a", "b", "z", "undo_b", "undo_a"]
+    home.script("step", STEP.replace('"user"', '"never"'))
+    home.workflow("w", (UNDOES % "refuse").replace("manual", "auto").replace("{name: z, once: user}", "{name: y}").replace("script: step, args: {name: y}", "script: refuse, args: {name: y}"))
+    home.run("run", "migrate", run, "--to-version", "2", "--reason", "r", code=0)
     home.run("run", "resume", run, code=1)
-    assert home.trace()[5:] == ["z", "undo_a"]
-    assert [row["status"] for row in home.show(run)["ledger"]] == ["compensation_failed"] * 2
-    home.run("run", "compensate", run)
-    assert home.trace()[7:] == ["undo_b", "undo_a"], "a person's word is leave for both"
+    assert home.trace()[5:] == ["a", "y", "undo_a", "undo_b"], "a was undone and is the newer one now; b was not"
 
 
 def test_an_output_that_does_not_fit_its_undoing_is_told_when_it_is_given(home):
@@ -234,3 +227,95 @@ def test_all_of_it_over_http(home):
     assert server.ask("GET", f"{path}/ledger").data() == home.run("run", "ledger", run, "--json", code=0).data()
     assert server.ask("GET", f"{path}/transitions").data() == home.run("run", "transitions", run, "--json", code=0).data()
     server.ask("GET", "/api/v1/runs/ffffffff/ledger").problem(404)
+
+
+HANGS = TOUCH + """
+import os, time
+def main(name):
+    mark(name)
+    while not os.path.exists(os.environ["TRACE"] + ".go"):
+        time.sleep(0.02)
+"""
+UNDOES_SLOWLY = """
+steps:
+  - {id: a, script: step, args: {name: a}, compensate: {script: hangs, args: {name: undo_a}, idempotent: true}}
+  - {id: z, script: step, args: {name: z, once: user}}
+"""
+
+
+def undoing(home):
+    """A run in another process that is undoing and does not get on."""
+    home.server = None
+    home.script("step", STEP)
+    home.script("hangs", HANGS)
+    published(home, "w", UNDOES_SLOWLY)
+    process = home.start("run", "start", "w", "--wait")
+    until(lambda: "undo_a" in home.trace(), "it undoes")
+    return process, home.runs()[0]["id"]
+
+
+def let_go(home):
+    open(str(home.trace_file) + ".go", "w").close()
+
+
+def test_a_cancel_counts_while_effects_are_being_undone(home):
+    process, run = undoing(home)
+    home.run("run", "cancel", run, "--by", "boss", "--reason", "stop this", code=0)
+    let_go(home)
+    assert process.wait(timeout=60) == 1
+    record = home.show(run)
+    assert (record["status"], record["compensation"]) == ("cancelled", "complete") and record["error"]["cause"]["code"] == "z_refused"
+    assert ("boss", "stop this") in acts(home, run)
+    assert "was cancelled" in home.run("run", "resume", run, code=3).err
+
+
+def test_compensate_goes_on_where_a_dead_engine_had_begun(home):
+    process, run = undoing(home)
+    kill(process)
+    let_go(home)
+    home.run("run", "compensate", run, code=0)
+    assert home.show(run)["compensation"] == "complete" and home.trace() == ["a", "z", "undo_a", "undo_a"]
+
+
+def test_commands_about_one_run_wait_for_each_other(home):
+    published(home, "w", "steps: [{id: nap, wait: {event: go}}]")
+    run = home.run("run", "start", "w", code=0).out.strip()
+    commands = [home.start("event", "send", f"e{number}", "--run", run) for number in range(5)]
+    commands.append(home.start("run", "cancel", run, "--by", "boss"))
+    assert [command.wait(timeout=60) for command in commands][5] == 0
+    assert home.show(run)["status"] == "cancelled"
+    assert all(command.returncode in (0, 3) for command in commands), "3: it was cancelled before"
+
+
+def test_what_was_perhaps_undone_is_not_used_unseen(home):
+    home.server = None
+    home.script("step", STEP)
+    home.script("breaks", TOUCH + "import viat\ndef main(name):\n    mark(name)\n    raise viat.TransportError('sent, and then nothing')\n")
+    published(home, "w", (UNDOES % "breaks").replace("manual", "auto"))
+    run = begin(home, "w")
+    refused = home.run("run", "resume", run, code=3)
+    assert "not known whether these are undone" in refused.err and ": b;" in refused.err
+    home.run("run", "resume", run, "--accept-repeat", "b is in place: I looked", code=0)
+    assert home.trace() == ["a", "b", "z", "undo_b", "undo_a", "a", "z"]
+
+
+def test_a_migrated_run_is_listed_with_its_version(home):
+    home.server = None
+    home.script("step", STEP)
+    published(home, "w", FAILS_ONCE)
+    run = begin(home, "w")
+    home.workflow("w", FAILS_ONCE)
+    home.run("run", "migrate", run, "--to-version", "2", "--reason", "r", code=0)
+    assert [row["version"] for row in home.runs()] == [2] and "w v2" in home.run("run", "list", code=0).out
+
+
+def test_nobody_knows_is_told(home):
+    home.server = None
+    home.script("step", STEP)
+    home.script("find", "def main():\n    return {'completed': 'unknown'}\n")
+    published(home, "unknown", UNKNOWN)
+    run = begin(home, "unknown")
+    home.run("run", "cancel", run, code=0)
+    assert home.show(run)["uncertain"] == ["pay"]
+    assert "pay: nobody knows whether its last attempt took effect" in home.run("run", "show", run, code=0).out
+    assert home.run("run", "ledger", run, code=0).out == ""

@@ -1,16 +1,85 @@
 //! JSON from callers, read without changing a number silently.
 
+use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
-/// Reads a JSON text; integers outside the signed 64-bit range are refused rather than turned into doubles.
+/// Reads a JSON text; integers outside the signed 64-bit range are refused rather than turned into doubles, and so is an object that
+/// has a key twice.
 ///
 /// # Errors
 /// A sentence that says what is wrong and where.
 pub fn parse(text: &str) -> Result<Value, String> {
-    let value: Value = serde_json::from_str(text).map_err(|error| format!("not valid JSON: {error}"))?;
+    let Unique(value) = serde_json::from_str(text).map_err(|error| format!("not valid JSON: {error}"))?;
     match first_large_integer(text) {
         Some(number) => Err(format!("the integer {number} is outside the signed 64-bit range; write it as a string")),
         None => Ok(value),
+    }
+}
+
+/// A value in which no object has a key twice.
+struct Unique(Value);
+
+impl<'de> Deserialize<'de> for Unique {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Unique, D::Error> {
+        deserializer.deserialize_any(UniqueVisitor).map(Unique)
+    }
+}
+
+struct UniqueVisitor;
+
+impl<'de> Visitor<'de> for UniqueVisitor {
+    type Value = Value;
+
+    fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("a JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let mut found = Vec::new();
+        while let Some(Unique(item)) = items.next_element()? {
+            found.push(item);
+        }
+        Ok(Value::Array(found))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
+        let mut found = serde_json::Map::new();
+        while let Some(key) = entries.next_key::<String>()? {
+            if found.contains_key(&key) {
+                return Err(de::Error::custom(format!("the key {key:?} is there twice")));
+            }
+            let Unique(value) = entries.next_value()?;
+            found.insert(key, value);
+        }
+        Ok(Value::Object(found))
     }
 }
 
@@ -86,6 +155,13 @@ mod tests {
         assert!(parse("[9223372036854775808]").unwrap_err().contains("9223372036854775808"));
         assert!(parse("[-9223372036854775808, 1e30, \"99999999999999999999 \\\" 1\"]").is_ok());
         assert!(parse("{").is_err());
+    }
+
+    #[test]
+    fn a_key_that_is_there_twice_is_refused() {
+        assert!(parse("{\"a\": {\"b\": 1, \"b\": 2}}").unwrap_err().contains("the key \"b\" is there twice"));
+        let text = "{\"a\":[null,true,-1,1.5,\"x\",{\"a\":1}],\"b\":{}}";
+        assert_eq!(parse(text).expect("fine").to_string(), text);
     }
 
     #[test]

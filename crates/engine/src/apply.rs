@@ -107,7 +107,7 @@ impl Run {
             Event::CompensateCompleted { path, outcomes } => self.complete(path, undone_value(outcomes), Value::Null),
             Event::Resumed { from, deadline, .. } => self.resume(from.as_ref(), *deadline, at),
             Event::Migrated { version, revision, .. } => self.migrate(*version, *revision),
-            Event::CancelRequested { by, reason } => self.stopping = Some(Stopping::Cancel { message: cancel_message(by.as_deref(), reason.as_deref()) }),
+            Event::CancelRequested { by, reason } => self.cancel(cancel_message(by.as_deref(), reason.as_deref())),
             Event::DeadlineExceeded { message } => self.stopping = Some(Stopping::Deadline { message: message.clone() }),
             Event::Succeeded { outputs } => self.succeed(outputs),
             Event::Failed { error } => self.end(Status::Failed, Some(error)),

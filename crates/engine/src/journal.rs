@@ -2,6 +2,7 @@
 //!
 //! An [`Event`] is a past-tense fact. Events are appended in a [`Batch`]: what one decision made of one input, durable as a whole.
 
+mod again;
 mod review;
 mod undo;
 
@@ -13,6 +14,7 @@ use crate::path::Path;
 use crate::policies::retry::Decision;
 use crate::turn;
 
+pub(crate) use again::UndoAgain;
 pub use review::{ReviewDecision, ReviewRequest, Verdict};
 pub use undo::{Ending, Undo, UndoScript, Undone};
 

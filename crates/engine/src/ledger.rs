@@ -1,11 +1,11 @@
 //! The ledger as people read it: what each script and `compensate` entry came to, a line each.
 
 use std::borrow::Borrow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::journal::{Batch, Event, Undone};
+use crate::journal::{Batch, Event, UndoAgain, Undone};
 use crate::path::{Path, Purpose};
 use crate::policies::class::Class;
 use crate::policies::retry::{Decision, Reason};
@@ -75,12 +75,15 @@ struct Fold {
     open: BTreeMap<Path, Option<Outcome>>,
     /// Whether the run is undoing its effects, as its last act.
     ending: bool,
-    may_repeat: BTreeSet<Path>,
+    again: UndoAgain,
+    /// What `compensate` entries that are not through have come to so far: their effects, and what came of each.
+    undoing: BTreeMap<Path, BTreeMap<Path, Option<Undone>>>,
     attempts: BTreeMap<Path, u32>,
 }
 
 impl Fold {
     fn event(&mut self, event: &Event) {
+        self.again.event(event);
         match event {
             Event::ScriptEntered { path, .. } => {
                 if let Some(line) = self.own.insert(path.clone(), self.lines.len())
@@ -98,7 +101,7 @@ impl Fold {
             },
             Event::AttemptFailed { path, failure, decision, .. } if decision.retry_wait_ms().is_none() => match path.purpose() {
                 Purpose::Work => self.set(path, failed(failure.class, decision)),
-                Purpose::Compensate if decision.is_cut_short() && !self.ending && self.may_repeat.contains(&path.entry()) => {}
+                Purpose::Compensate if decision.is_cut_short() && !self.ending && self.again.may_repeat(&path.entry()) => {}
                 Purpose::Compensate => self.undone(path.entry(), Undone::CompensationFailed),
                 Purpose::Resolve(_) => {}
             },
@@ -107,18 +110,18 @@ impl Fold {
             Event::Settled { path, output: Some(_), .. } => self.set(path, Outcome::CompletedAt(self.last_attempt(path))),
             Event::Resolved { path, output: None, .. } | Event::Settled { path, output: None, .. } => self.close(path),
             Event::AlreadyCompleted { path } if self.is_complete(path) => self.lines.push((path.clone(), Some(Outcome::AlreadyCompleted))),
-            Event::CompensationPrepared { path, undo } if undo.may_be_repeated() => {
-                self.may_repeat.insert(path.clone());
-            }
-            Event::CompensationStarted { .. } => self.ending = true,
+            Event::CompensationStarted { .. } => self.end_entries(true),
+            Event::Failed { .. } | Event::Cancelled { .. } => self.end_entries(self.ending),
             Event::Resumed { .. } => self.begin_anew(),
             Event::EffectIrreversible { path } => self.undone(path.clone(), Undone::Irreversible),
             Event::CompensationFailed { path, .. } => self.undone(path.clone(), Undone::CompensationFailed),
-            Event::CompensateEntered { path, .. } => {
+            Event::CompensateEntered { path, effects, .. } => {
+                self.undoing.insert(path.clone(), effects.iter().map(|effect| (effect.clone(), None)).collect());
                 self.own.insert(path.clone(), self.lines.len());
                 self.lines.push((path.clone(), None));
             }
             Event::CompensateCompleted { path, outcomes } => {
+                self.undoing.remove(path);
                 let worst = outcomes.iter().map(|(_, outcome)| *outcome).max().unwrap_or(Undone::Skip);
                 self.set(path, Outcome::Undone(worst));
             }
@@ -138,7 +141,7 @@ impl Fold {
     /// What could not be undone is in place; where that is permitted the run's next end tries again.
     fn begin_anew(&mut self) {
         self.ending = false;
-        let again = |path: &Path| self.may_repeat.contains(path);
+        let again = |path: &Path| self.again.permitted(path);
         for (_, outcome) in self.lines.iter_mut().filter(|(path, _)| again(path)) {
             outcome.take_if(|outcome| *outcome == Outcome::Undone(Undone::CompensationFailed));
         }
@@ -168,7 +171,16 @@ impl Fold {
     fn undone(&mut self, path: Path, outcome: Undone) {
         if self.ending {
             self.lines.push((path, Some(Outcome::Undone(outcome))));
+        } else if let Some(came_to) = self.undoing.values_mut().find_map(|effects| effects.get_mut(&path)) {
+            *came_to = Some(outcome);
         }
+    }
+
+    /// The `compensate` entries that are not through are ended: they have no line, so what they undid has.
+    fn end_entries(&mut self, ending: bool) {
+        self.ending = ending;
+        let came_to = std::mem::take(&mut self.undoing).into_values().flatten();
+        self.lines.extend(came_to.filter_map(|(path, outcome)| Some((path, Some(Outcome::Undone(outcome?))))));
     }
 
     fn last_attempt(&self, path: &Path) -> u32 {

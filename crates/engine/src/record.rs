@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::apply;
 use crate::failure::{Failure, RunError};
-use crate::journal::{Batch, Created, Event, Millis};
+use crate::journal::{Batch, Created, Event, Millis, UndoAgain};
 use crate::path::{Path, Purpose};
 use crate::policies::class::{Class, Kind};
 use crate::policies::retry::{Decision, Reason};
@@ -59,6 +59,8 @@ pub struct RunRecord {
     pub attempts: Vec<AttemptRecord>,
     /// What took effect, in order of completion.
     pub ledger: Vec<LedgerRecord>,
+    /// Entries of which nobody knows whether their last attempt took effect.
+    pub uncertain: Vec<Path>,
     /// Tasks deferred to the run's success: submitted with it, or discarded.
     pub deferred: Vec<DeferredRecord>,
     /// Reviews, in the order in which they were asked for.
@@ -235,6 +237,7 @@ impl RunRecord {
             compensation: Compensation::None,
             attempts: Vec::new(),
             ledger: Vec::new(),
+            uncertain: Vec::new(),
             deferred: Vec::new(),
             reviews: Vec::new(),
         }
@@ -260,23 +263,16 @@ impl RunRecord {
     }
 }
 
-/// What an effect's author said of undoing it.
-#[derive(Clone, Debug, Default)]
-struct Undoable {
-    /// Whether the undoing may be repeated.
-    may_repeat: bool,
-    /// Why it cannot be undone, if it cannot.
-    irreversible: Option<String>,
-}
-
 /// The record in the making, with the indices that keep it linear in the journal's length.
 #[derive(Default)]
 struct Fold {
     record: Option<RunRecord>,
     /// Attempts of each entry, as indices into the record's list.
     attempts_of: BTreeMap<Path, Vec<usize>>,
-    /// Effects whose author said how to undo them, or that nobody can.
-    undoable: BTreeMap<Path, Undoable>,
+    /// Effects whose author said how to undo them, or (and why) that nobody can.
+    undoable: BTreeMap<Path, Option<String>>,
+    /// Which undoing that failed may be tried again.
+    again: UndoAgain,
     /// How many effects have completed so far.
     completed: u32,
     /// The entries about which a person has to say something, and why.
@@ -293,6 +289,7 @@ impl Fold {
             self.record = Some(RunRecord::new(created, at));
             return;
         }
+        self.again.event(event);
         self.reach(event);
         let Some(record) = &mut self.record else { return };
         if apply::begins(event) && record.started_at.is_none() {
@@ -301,6 +298,7 @@ impl Fold {
         }
         match event {
             Event::AttemptStarted { path, attempt, queued_ms, .. } => {
+                self.leave_open(path, false);
                 let row = self.attempt(path, *attempt);
                 if let Some(row) = row {
                     row.started_at = Some(at);
@@ -324,6 +322,8 @@ impl Fold {
                 if let Some(row) = self.attempt(path, *attempt) {
                     row.status = AttemptStatus::Cancelled;
                     row.ended_at = Some(at);
+                    let begun = row.started_at.is_some();
+                    self.leave_open(path, begun);
                 }
             }
             Event::Continued { path, .. } | Event::RegionCompleted { path } | Event::ContainerCompleted { path } => self.recovered(path),
@@ -355,6 +355,8 @@ impl Fold {
             row.message = Some(failure.message.clone());
             row.extra.clone_from(&failure.extra);
             row.decision = Some(decision.clone());
+            let open = row.started_at.is_some() && failure.class.is_uncertain();
+            self.leave_open(path, open);
         }
         self.discard_tasks(|task| task.path == *path && task.attempt < attempt);
         if path.purpose() == Purpose::Compensate {
@@ -377,7 +379,17 @@ impl Fold {
         record.attempts.get_mut(row)
     }
 
+    /// Notes whether it is unknown what came of the last attempt of the entry at `path`.
+    fn leave_open(&mut self, path: &Path, open: bool) {
+        let Some(record) = self.record.as_mut().filter(|_| path.purpose() == Purpose::Work) else { return };
+        record.uncertain.retain(|known| known != path);
+        if open {
+            record.uncertain.push(path.clone());
+        }
+    }
+
     fn completed(&mut self, path: &Path) {
+        self.leave_open(path, false);
         self.recovered(path);
         self.completed += 1;
         if let Some(record) = &mut self.record {

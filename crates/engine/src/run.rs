@@ -323,7 +323,7 @@ impl Run {
         for effect in undoing.queue.iter().chain(job) {
             self.undo_jobs.remove(effect);
             if let Some(effect) = self.ledger.effect_mut(effect).filter(|effect| effect.standing == Standing::Undoing) {
-                effect.standing = Standing::Completed;
+                effect.standing = effect.before;
             }
         }
     }
@@ -389,6 +389,14 @@ impl Run {
         index(&mut self.busy, path, busy);
         index(&mut self.timed, path, timed);
         index(&mut self.asking, path, asking);
+    }
+
+    /// What is ending the run, or has ended it.
+    pub(crate) fn why_it_stops(&self) -> Option<&str> {
+        match &self.stopping {
+            Some(Stopping::Cancel { message } | Stopping::Deadline { message }) => Some(message),
+            None => self.error.as_ref().filter(|_| self.status.is_terminal()).map(|error| error.message.as_str()),
+        }
     }
 
     /// What is left of the strictest budget; `None` if the run has none.

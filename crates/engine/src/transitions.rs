@@ -4,13 +4,13 @@ mod doing;
 mod recovery;
 
 use std::borrow::Borrow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use doing::Doing;
 use serde::Serialize;
 
 use crate::failure::RunError;
-use crate::journal::{Batch, Event, Millis};
+use crate::journal::{Batch, Event, Millis, UndoAgain};
 use crate::key;
 use crate::path::{Path, Purpose};
 use crate::record::rfc3339;
@@ -77,8 +77,7 @@ struct Fold {
     keys: BTreeMap<Path, String>,
     /// How often each entry's effect was undone.
     generations: BTreeMap<Path, u32>,
-    /// Effects whose undoing may be repeated.
-    may_repeat: BTreeSet<Path>,
+    again: UndoAgain,
     /// Whether the run is undoing its effects, as its last act.
     ending: bool,
     doing: Doing,
@@ -96,6 +95,7 @@ impl Fold {
 
     fn event(&mut self, event: &Event, at: Millis) {
         self.doing.event(event);
+        self.again.event(event);
         let root = Path::root();
         match event {
             Event::Created(created) => {

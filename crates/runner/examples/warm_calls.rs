@@ -71,6 +71,7 @@ async fn warm(python: Interpreter, home: &Path) {
                 args: r#"{"value":12345}"#.into(),
                 context: Context { run_id: "0190a1b2".into(), workflow: "w".into(), step: "a".into(), ..Context::default() },
                 timeout,
+                secrets: None,
             };
             let (_keep, stop) = oneshot::channel();
             let start = Instant::now();

@@ -4,4 +4,5 @@ pub mod assets;
 pub mod clock;
 pub mod driver;
 pub mod logs;
+pub mod resources;
 pub mod script;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use support::{Bench, fault, python, value};
 use viat_runner::script::environments::{Environments, Request, State, Tools};
-use viat_runner::script::{FaultKind, Language, Metadata, Node, ScriptCode};
+use viat_runner::script::{FaultKind, Language, Metadata, Node, Profile, ScriptCode};
 
 /// Stands in for `uv`: what it finds is in a file beside it, and it writes down what it was asked.
 const UV: &str = r#"#!/bin/sh
@@ -179,13 +179,17 @@ async fn packages_of_javascript_are_found_beside_the_script() {
     environments.ask(&request).unwrap();
     let tools = Tools { npm: Some(npm), node: Some(node.path), ..Tools::default() };
     assert!(matches!(environments.build(&request.key(), &tools).unwrap(), State::Ready { .. }));
-    let bench = Bench::with(|config| config.environments = environments);
-    for source in ["import shout from 'shout';\nexport default () => shout('a');\n", "const shout = require('shout');\nmodule.exports = () => shout('a');\n"] {
-        let code = ScriptCode { environment: Some(request.key()), ..ScriptCode::new("j", 1, Language::JavaScript, source, source) };
-        assert_eq!(value(&bench.call(&Arc::new(code), "{}").await), &serde_json::json!("A"));
+    for profile in [Profile::Trusted, Profile::Strict] {
+        let bench = Bench::with(|config| (config.environments, config.profile) = (environments.clone(), profile));
+        for source in
+            ["import shout from 'shout';\nexport default () => shout('a');\n", "const shout = require('shout');\nmodule.exports = () => shout('a');\n"]
+        {
+            let code = ScriptCode { environment: Some(request.key()), ..ScriptCode::new("j", 1, Language::JavaScript, source, source) };
+            assert_eq!(value(&bench.call(&Arc::new(code), "{}").await), &serde_json::json!("A"));
+        }
+        let without = Arc::new(ScriptCode::new("j", 1, Language::JavaScript, "import 'shout';\nexport default () => 1;\n", "x"));
+        assert_eq!(fault(&bench.call(&without, "{}").await, FaultKind::Exception).kind, FaultKind::Exception);
     }
-    let without = Arc::new(ScriptCode::new("j", 1, Language::JavaScript, "import 'shout';\nexport default () => 1;\n", "x"));
-    assert_eq!(fault(&bench.call(&without, "{}").await, FaultKind::Exception).kind, FaultKind::Exception);
 }
 
 #[test]

@@ -215,6 +215,16 @@ async fn values_have_a_limit_and_must_be_json() {
 }
 
 #[tokio::test]
+async fn a_shell_attempt_begins_in_a_folder_of_its_own() {
+    let bench = Bench::new();
+    let code = script_in(Language::Shell, "ls -A\necho x > left\nls -A | tail -1\n");
+    for _ in 0..3 {
+        let report = bench.call(&code, "{}").await;
+        assert_eq!((value(&report), report.log.text().as_str()), (&json!("left"), "left\n"));
+    }
+}
+
+#[tokio::test]
 async fn tasks_are_deferred_and_progress_is_heard() {
     let bench = Bench::new();
     for each in ALL {

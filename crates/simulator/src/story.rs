@@ -188,6 +188,7 @@ fn recovery_deed(text: &str) -> Result<Option<Deed>, String> {
             match words.as_slice() {
                 [] => Deed::Resume(None, false),
                 ["from", step] => Deed::Resume(Some((*step).to_owned()), false),
+                ["accepting"] => Deed::Resume(None, true),
                 ["from", step, "accepting"] => Deed::Resume(Some((*step).to_owned()), true),
                 _ => return Err("resume [from STEP] [accepting]".to_owned()),
             }

@@ -126,6 +126,12 @@ pub trait Store: Send + Sync {
     /// Clears what dead owners without unfinished runs left behind; says how many they were.
     fn sweep_owners(&self) -> Result<usize, StoreError>;
 
+    /// Whether what is stored is whole, as far as that can be told without understanding it; reads all of it.
+    ///
+    /// # Errors
+    /// [`StoreError::Corrupt`] says what is damaged.
+    fn check(&self) -> Result<(), StoreError>;
+
     /// Finishes what is queued and refuses everything after it. Dropping the store does the same.
     fn close(&self);
 }

@@ -19,6 +19,8 @@ pub struct Summary {
     pub error_code: Option<String>,
     /// When it ended. `None` means unfinished: such a run is taken over when its owner dies.
     pub ended_at: Option<Millis>,
+    /// The version of its workflow that it was migrated to last; `None`: it has the one that it began with.
+    pub moved_to: Option<u64>,
 }
 
 /// A run as lists show it.

@@ -157,6 +157,15 @@ pub enum Op {
         /// When.
         at: Millis,
     },
+    /// Empties the bodies of an asset's versions below a number, for good; numbers, times and hashes stay, and it need not live.
+    ///
+    /// [`StoreError::Missing`] if there never was such an asset.
+    EraseAsset {
+        /// Its name.
+        name: AssetName,
+        /// The first version that is kept.
+        below: u64,
+    },
     /// Replaces what one version of a live asset refers to, for instance with nothing when the version is out of use.
     SetRefs {
         /// The asset that refers.
@@ -252,7 +261,7 @@ impl Op {
             Op::PutBlob { bytes, .. } => bytes.len(),
             Op::PutAsset { body, refs, .. } => body.len() + refs.len() * 64,
             Op::SetRefs { to, .. } => to.len() * 64,
-            Op::ClaimRun { .. } | Op::ClaimRuns { .. } | Op::ReleaseRun { .. } | Op::DropKey { .. } | Op::DeleteAsset { .. } => 0,
+            Op::ClaimRun { .. } | Op::ClaimRuns { .. } | Op::ReleaseRun { .. } | Op::DropKey { .. } | Op::DeleteAsset { .. } | Op::EraseAsset { .. } => 0,
         }
     }
 }

@@ -53,6 +53,7 @@ impl Dice {
             error_code: None,
             ended_at: self.maybe(ended_at).filter(|at| at % 3 == 0),
             status_since: self.maybe(wake_at / 2),
+            moved_to: None,
         }
     }
 
@@ -80,7 +81,7 @@ impl Dice {
     }
 
     fn op(&mut self, stores: &dyn Store) -> Op {
-        match self.roll(15) {
+        match self.roll(16) {
             0 => Op::CreateRun { row: self.row(), first: self.batch() },
             1..=4 => {
                 let run = self.run();
@@ -128,6 +129,7 @@ impl Dice {
                 })
             }
             12 => Op::DeleteAsset { name: self.asset(), at: self.roll(99) as i64 },
+            14 => Op::EraseAsset { name: self.asset(), below: self.roll(5) },
             _ => Op::SetRefs { from: self.asset(), version: self.roll(5), to: self.assets() },
         }
     }

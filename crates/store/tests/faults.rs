@@ -217,7 +217,7 @@ fn with_pragma(pragma: &str) -> StoreError {
 
 #[test]
 fn a_newer_format_is_refused() {
-    assert_eq!(with_pragma("PRAGMA user_version = 99"), StoreError::NewerFormat { found: 99, known: 3 });
+    assert_eq!(with_pragma("PRAGMA user_version = 99"), StoreError::NewerFormat { found: 99, known: 4 });
 }
 
 #[test]
@@ -225,7 +225,8 @@ fn a_home_from_before_reviews_is_brought_up() {
     let dir = tempfile::tempdir().expect("a directory");
     drop(SqliteStore::open(dir.path()).expect("opens"));
     let conn = rusqlite::Connection::open(dir.path().join("viat.db")).expect("opens");
-    conn.execute_batch("DROP TABLE reviews; ALTER TABLE runs DROP COLUMN status_since; PRAGMA user_version = 1").expect("made old");
+    conn.execute_batch("DROP TABLE reviews; ALTER TABLE runs DROP COLUMN status_since; ALTER TABLE runs DROP COLUMN moved_to; PRAGMA user_version = 1")
+        .expect("made old");
     drop(conn);
     let store = SqliteStore::open(dir.path()).expect("opens");
     assert_eq!(store.reviews(&viat_store::ReviewFilter::default()), Ok(Vec::new()));
@@ -236,7 +237,7 @@ fn a_run_from_before_states_were_timed_counts_from_its_creation() {
     let dir = tempfile::tempdir().expect("a directory");
     SqliteStore::open(dir.path()).expect("opens").commit_blocking(create("r").into()).expect("created");
     let conn = rusqlite::Connection::open(dir.path().join("viat.db")).expect("opens");
-    conn.execute_batch("ALTER TABLE runs DROP COLUMN status_since; PRAGMA user_version = 2").expect("made old");
+    conn.execute_batch("ALTER TABLE runs DROP COLUMN status_since; ALTER TABLE runs DROP COLUMN moved_to; PRAGMA user_version = 2").expect("made old");
     drop(conn);
     let store = SqliteStore::open(dir.path()).expect("opens");
     let row = store.run(&RunId::from("r")).expect("readable").expect("there");

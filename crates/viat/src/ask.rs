@@ -51,7 +51,7 @@ impl Decision {
 }
 
 /// A decision on a review.
-#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DecisionBody {
     /// What.
@@ -67,7 +67,7 @@ pub struct DecisionBody {
 }
 
 /// A new expiry of a review: exactly one of `for` and `until`.
-#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExtensionBody {
     /// Who.
@@ -84,7 +84,7 @@ pub struct ExtensionBody {
 }
 
 /// What came of an attempt whose outcome is unknown: exactly one of `completed` and `not_done`.
-#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SettleBody {
     /// The entry's id or path.
@@ -134,7 +134,7 @@ pub struct ResumeBody {
 }
 
 /// Where a run is to be moved.
-#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MigrateBody {
     /// The workflow's version.
@@ -244,8 +244,10 @@ fn ask_about(store: &dyn Store, driver: &Driver, row: &ReviewRow, input: Input) 
         Ok(()) => find_review(store, &row.id),
         Err(error) => {
             // Somebody else may have been faster; their decision says more than the engine's refusal.
-            refuse_if_over(&find_review(store, &row.id)?)?;
-            Err(CliError::driver(error))
+            let now = find_review(store, &row.id)?;
+            refuse_if_over(&now)?;
+            let expired = now.due.filter(|due| *due <= wall_now());
+            Err(expired.map_or_else(|| CliError::driver(error), |due| CliError::refused(format!("review {} expired at {}", row.id, rfc3339(due)))))
         }
     }
 }

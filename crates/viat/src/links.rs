@@ -162,6 +162,7 @@ pub fn make(store: &dyn Store, home: &Path, review: &str, body: LinkBody, base: 
     let base = body.base.as_deref().unwrap_or(base).trim_end_matches('/');
     if !(base.starts_with("http://") || base.starts_with("https://"))
         || base.len() > 1_000
+        || base.contains(['?', '#'])
         || base.chars().any(|each| each.is_whitespace() || each.is_control())
     {
         return Err(CliError::usage(format!("{base:?} is no address of a server")).help("write it as in https://viat.example.org"));

@@ -6,6 +6,7 @@ mod audit;
 mod cli;
 mod links;
 mod observe;
+mod schedules;
 mod signature;
 mod socket;
 mod start;

@@ -9,7 +9,7 @@ use viat_runner::assets::{self, AssetError, Pins, WORKFLOW};
 use viat_runner::clock::wall_now;
 use viat_runner::driver::{NewRun, creation};
 use viat_store::big::Kept;
-use viat_store::{At, RunId, Store, Unit};
+use viat_store::{At, Op, RunId, Store, Unit};
 
 use crate::cli::error::CliError;
 use crate::wiring::execution_deadline_ms;
@@ -67,6 +67,13 @@ pub fn prepare(store: &dyn Store, request: &Request<'_>) -> Result<NewRun, CliEr
 
 /// Creates a run for an engine that is not here yet.
 pub fn queue(store: &dyn Store, new: NewRun) -> Result<RunId, CliError> {
+    let (id, ops) = queued(new)?;
+    store.commit_blocking(Unit::from(ops)).map_err(CliError::store)?;
+    Ok(id)
+}
+
+/// The operations that create a run for whoever takes it.
+pub fn queued(new: NewRun) -> Result<(RunId, Vec<Op>), CliError> {
     let now = wall_now();
     let deadline = new.timeout_ms.map(|ms| now.saturating_add(i64::try_from(ms).unwrap_or(i64::MAX)));
     let created = Created {
@@ -81,8 +88,7 @@ pub fn queue(store: &dyn Store, new: NewRun) -> Result<RunId, CliError> {
         draft: new.draft,
     };
     let ops = creation(&new.id, created, now, &mut Kept::default()).map_err(|error| CliError::usage(error.to_string()))?;
-    store.commit_blocking(Unit::from(ops)).map_err(CliError::store)?;
-    Ok(new.id)
+    Ok((new.id, ops))
 }
 
 fn version(store: &dyn Store, name: &str, which: Which, revision: u64) -> Result<u64, CliError> {

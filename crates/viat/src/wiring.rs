@@ -7,9 +7,10 @@ use viat_dialect::Languages;
 use viat_runner::assets;
 use viat_runner::driver::{Driver, NewRun, Observer, Rehearsal, Setup, Witness};
 use viat_runner::logs::Logs;
+use viat_runner::resources::{self, Keys};
 use viat_runner::script::environments::{Environments, Tools};
 use viat_runner::script::http::Hosts;
-use viat_runner::script::{Interpreter, Language, Node, NodeFinder, RunnerConfig};
+use viat_runner::script::{Interpreter, Language, Limits, Node, NodeFinder, Profile, RunnerConfig};
 use viat_store::{At, SqliteStore, Store};
 
 use crate::audit::{Actor, Change};
@@ -24,6 +25,11 @@ const EXECUTION_DEADLINE_MS: u64 = 1_800_000;
 pub const EXECUTION_DEADLINE: &str = "VIAT_EXECUTION_DEADLINE_SECONDS";
 /// The variable that names what scripts may see of the environment.
 pub const SCRIPT_ENV: &str = "VIAT_SCRIPT_ENV";
+
+/// The variable that says how far scripts are kept from the machine.
+pub const PROFILE: &str = "VIAT_PROFILE";
+/// The variable that says what any script gets at most.
+const SCRIPT_LIMITS: &str = "VIAT_SCRIPT_LIMITS";
 
 /// The variable that says how many workers there may be in all.
 const MAX_WORKERS: &str = "VIAT_MAX_WORKERS";
@@ -72,13 +78,34 @@ pub struct Home {
     pub store: Arc<dyn Store>,
     /// Who changes something in it.
     pub actor: Actor,
+    /// How far scripts are kept from the machine, where that was said for this process.
+    profile: Option<Profile>,
 }
 
 impl Home {
     /// Opens the home, making it if it is not there.
     pub fn open(folder: &Path) -> Result<Home, CliError> {
         let store = SqliteStore::open(folder).map_err(CliError::store)?;
-        Ok(Home { folder: folder.to_path_buf(), store: Arc::new(store), actor: Actor::at_the_keyboard() })
+        Ok(Home { folder: folder.to_path_buf(), store: Arc::new(store), actor: Actor::at_the_keyboard(), profile: None })
+    }
+
+    /// The same store and folder, for a caller of the server.
+    pub fn for_caller(folder: &Path, store: &Arc<dyn Store>, actor: Actor) -> Home {
+        Home { folder: folder.to_path_buf(), store: Arc::clone(store), actor, profile: None }
+    }
+
+    /// The same home, its scripts kept from the machine as far as this says.
+    pub fn with_profile(&self, profile: Profile) -> Home {
+        Home { folder: self.folder.clone(), store: Arc::clone(&self.store), actor: self.actor.clone(), profile: Some(profile) }
+    }
+
+    /// How far scripts are kept from the machine: as was said for this process, else as `VIAT_PROFILE` says; who works on a home of
+    /// his own trusts what he has put there.
+    pub fn profile(&self) -> Result<Profile, CliError> {
+        match self.profile {
+            Some(profile) => Ok(profile),
+            None => Ok(profile_of_environment()?.unwrap_or_default()),
+        }
     }
 
     /// Notes a change that has been made already.
@@ -118,8 +145,16 @@ impl Home {
     pub fn tools(&self) -> Tools {
         let python = self.interpreter().ok().map(|interpreter| interpreter.path);
         let node = self.node().ok().map(|node| node.path);
+        // who asks wrongly is told where scripts are run; nothing is built meanwhile
+        let build_nothing = self.profile().unwrap_or(Profile::Strict) == Profile::Strict;
         let own = [self.folder.join("tools"), self.folder.join("tools/bin")];
-        Tools { uv: Tools::find("uv", named(UV), &own, python.as_deref()), npm: Tools::find("npm", named(NPM), &own, node.as_deref()), python, node }
+        Tools {
+            uv: Tools::find("uv", named(UV), &own, python.as_deref()),
+            npm: Tools::find("npm", named(NPM), &own, node.as_deref()),
+            python,
+            node,
+            build_nothing,
+        }
     }
 
     /// How scripts are run on this home. A language that is not installed fails where it is used, unless it was named.
@@ -135,9 +170,17 @@ impl Home {
             scripts.max_workers = most;
         }
         scripts.env_allow = script_env();
+        scripts.profile = self.profile()?;
+        scripts.most = most()?;
         let list = |name: &str| std::env::var(name).ok();
         scripts.hosts = Hosts::from_lists(list(HTTP_ALLOW).as_deref(), list(HTTP_DENY).as_deref());
         Ok(scripts)
+    }
+
+    /// What secrets are sealed with.
+    pub fn keys(&self) -> Keys {
+        let given = std::env::var_os(resources::GIVEN).filter(|text| !text.is_empty()).map(|text| text.to_string_lossy().into_owned());
+        Keys::at(&self.folder).or_given(given, named(resources::NAMED))
     }
 
     /// Makes sure, before a run begins that somebody waits for, that what its scripts are written in is there.
@@ -175,6 +218,7 @@ impl Home {
             store: Arc::clone(&self.store),
             lease: self.store.lease().map_err(CliError::store)?,
             scripts: self.scripts()?,
+            keys: self.keys(),
             languages: Arc::new(Languages::default()),
             logs: self.logs(),
             fast_forward: mode.fast_forward,
@@ -231,6 +275,19 @@ fn max_workers() -> Result<Option<usize>, CliError> {
         Some(most) => Ok(Some(most)),
         None => Err(CliError::usage(format!("{MAX_WORKERS} is {text:?}, which is not a number from 1 to 10000"))),
     }
+}
+
+/// The profile that the environment names.
+pub fn profile_of_environment() -> Result<Option<Profile>, CliError> {
+    let Some(text) = std::env::var_os(PROFILE).filter(|text| !text.is_empty()) else { return Ok(None) };
+    let profile = text.to_str().and_then(Profile::of);
+    profile.map(Some).ok_or_else(|| CliError::usage(format!("{PROFILE} is {text:?}; it is trusted or strict")))
+}
+
+/// What the operator gives any script at most.
+fn most() -> Result<Limits, CliError> {
+    let text = std::env::var(SCRIPT_LIMITS).unwrap_or_default();
+    Limits::of_list(&text).map_err(|problem| CliError::usage(format!("{SCRIPT_LIMITS}: {problem}")))
 }
 
 fn script_env() -> Vec<String> {

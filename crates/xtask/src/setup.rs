@@ -16,6 +16,11 @@ pub fn python() -> Option<PathBuf> {
     shell::succeeds(&mut command(&python, &["-c", "import pytest"])).then_some(python)
 }
 
+/// What builds environments of scripts in Python, where it is not installed for everybody.
+pub fn uv() -> Option<PathBuf> {
+    Some(folder().join("bin/uv")).filter(|own| own.is_file() && !shell::succeeds(&mut command("uv", &["--version"])))
+}
+
 /// Installs python3 and node where they are missing and that can be done, and makes the virtual environment; what is there
 /// already stays.
 pub fn run() -> Done {
@@ -32,7 +37,7 @@ pub fn run() -> Done {
         install("schemathesis")?;
     }
     // what builds the environments of scripts in Python; the tests find it there too
-    if !shell::succeeds(&mut command("uv", &["--version"])) && !venv.join("bin/uv").is_file() {
+    if uv().is_none() && !shell::succeeds(&mut command("uv", &["--version"])) {
         install("uv")?;
     }
     output::note("target/venv is ready");

@@ -30,6 +30,9 @@ impl Run {
                 self.deferred.retain(|task| task.path != path);
             }
         }
+        for path in self.ledger.forget_undone() {
+            self.deferred.retain(|task| task.path != path);
+        }
         self.ledger.retry_undoing();
         self.status = Status::Running;
         self.error = None;

@@ -69,6 +69,9 @@ impl Run {
         self.count_attempt(path, attempt);
         let entry = path.entry();
         let error = RunError::of_entry(&entry, entry.last(), Some(attempt), failure);
+        if path.purpose() == Purpose::Compensate {
+            self.ledger.effect_mut(&entry).into_iter().for_each(|effect| effect.undo_uncertain = failure.class.is_uncertain());
+        }
         if path.purpose() == Purpose::Work {
             self.ledger.leave_open(path, (begun && failure.class.is_uncertain()).then(|| error.clone()));
             self.forget_errors(path);

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::failure::RunError;
+use crate::failure::{Outcome, RunError};
 use crate::journal::{Ending, Millis, Undo, Undone};
 use crate::mutants::{self, Mutant};
 use crate::path::Path;
 use crate::policies::retry::Decision;
-use crate::run::{EntryUndo, FrameState, Run, RunUndo, ScriptState, Standing, Status, Undoing};
+use crate::run::{EntryUndo, FrameState, Run, RunUndo, ScriptState, Standing, Status, Stopping, Undoing};
 
 impl Run {
     pub(super) fn start_undoing(&mut self, outcome: Ending, error: &RunError, deadline: Option<Millis>) {
@@ -29,7 +29,7 @@ impl Run {
 
     pub(super) fn enter_compensate(&mut self, path: &Path, targets: &[(String, Path)], effects: &[Path]) {
         let Some((frame, number)) = self.locate(path) else { return };
-        self.ledger.enter(path);
+        self.ledger.enter(path).names = targets.iter().map(|(_, target)| target.clone()).collect();
         for effect in effects {
             self.undo_jobs.insert(effect.clone(), Some(frame.clone()));
         }
@@ -42,7 +42,7 @@ impl Run {
     pub(super) fn undo_next(&mut self, path: &Path, at: Millis) {
         let Some(args) = self.ledger.undo_script(path).map(|undo| Arc::new(undo.args.clone())) else { return };
         let Some(effect) = self.ledger.effect_mut(path) else { return };
-        effect.standing = Standing::Undoing;
+        effect.before = std::mem::replace(&mut effect.standing, Standing::Undoing);
         let first = effect.undo_attempts + 1;
         self.change_undoing(path, |undoing| {
             undoing.queue.retain(|queued| queued != path);
@@ -55,9 +55,21 @@ impl Run {
         let may_repeat = self.ledger.effect(path).and_then(|effect| effect.undo.as_deref()).is_some_and(Undo::may_be_repeated);
         if decision.is_cut_short() && may_repeat && self.undo.is_none() {
             // A `compensate` entry was ended: the run's own undoing has another go at it.
-            self.end_undo(path, Standing::Completed, None);
+            let before = self.ledger.effect(path).map_or(Standing::Completed, |effect| effect.before);
+            self.end_undo(path, before, None);
         } else {
             self.undone(path, Undone::CompensationFailed);
+        }
+    }
+
+    /// Somebody cancelled the run while it undoes its effects: that goes on, and then it ends as cancelled.
+    pub(super) fn cancel(&mut self, message: String) {
+        match &mut self.undo {
+            Some(undo) => {
+                undo.outcome = Ending::Cancelled;
+                undo.error = RunError::of_run(Outcome::Cancelled, "cancelled", message, Some(undo.error.clone()));
+            }
+            None => self.stopping = Some(Stopping::Cancel { message }),
         }
     }
 

@@ -9,7 +9,8 @@ use crate::turn::Turn;
 
 /// Records a request to cancel; a second one changes nothing.
 pub(crate) fn request(turn: &mut Turn<'_>, by: Option<String>, reason: Option<String>) {
-    if turn.run.stopping.is_none() && turn.run.undo.is_none() {
+    let told = turn.run.undo.as_ref().is_some_and(|undo| undo.outcome == Ending::Cancelled);
+    if turn.run.stopping.is_none() && !told {
         turn.emit(Event::CancelRequested { by, reason });
     }
 }

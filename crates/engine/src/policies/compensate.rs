@@ -10,7 +10,7 @@ use crate::path::Path;
 use crate::policies::class::Class;
 use crate::policies::retry::{self, Decision, Reason};
 use crate::run::{Standing, Status};
-use crate::steps::script::{expire_zero_budgets, situation, stopped};
+use crate::steps::script::{expire_zero_budgets, situation};
 use crate::template::described;
 use crate::turn::Turn;
 
@@ -80,7 +80,6 @@ fn end(turn: &mut Turn<'_>, outcome: Ending, error: RunError) {
 /// The run's own undoing goes on by one step; false if it waits for the world.
 pub(crate) fn step(turn: &mut Turn<'_>) -> bool {
     let Some(undo) = &turn.run.undo else { return false };
-    let over = || Failure::new(Class::Timeout, "the time for compensation is over");
     if let Some((effect, job)) = &undo.undoing.job {
         if !undo.expired || job.is_in_flight() {
             return false;
@@ -90,7 +89,7 @@ pub(crate) fn step(turn: &mut Turn<'_>) -> bool {
         return true;
     }
     match undo.undoing.queue.front().cloned() {
-        Some(path) if undo.expired => turn.emit(Event::CompensationFailed { path, failure: over() }),
+        Some(path) if undo.expired && !is_irreversible(turn, &path) => turn.emit(Event::CompensationFailed { path, failure: over() }),
         Some(path) => begin(turn, path),
         None => {
             let (outcome, error) = (undo.outcome, undo.error.clone());
@@ -98,6 +97,10 @@ pub(crate) fn step(turn: &mut Turn<'_>) -> bool {
         }
     }
     true
+}
+
+fn is_irreversible(turn: &Turn<'_>, path: &Path) -> bool {
+    matches!(turn.run.ledger.effect(path).and_then(|effect| effect.undo.as_deref()), Some(Undo::Irreversible(_)))
 }
 
 /// It is the turn of the effect at `path`.
@@ -118,8 +121,23 @@ pub(crate) fn finished(turn: &mut Turn<'_>, path: Path, report: Report) {
     match report {
         Report::Returned(output) => turn.emit(Event::AttemptSucceeded { path, attempt, output }),
         Report::Failed(failure) => failed(turn, &path, attempt, failure),
-        Report::Stopped => failed(turn, &path, attempt, stopped()),
+        Report::Stopped => {
+            let failure = cut_short(turn);
+            failed(turn, &path, attempt, failure);
+        }
     }
+}
+
+/// What an attempt to undo failed with that was told to stop.
+fn cut_short(turn: &Turn<'_>) -> Failure {
+    match turn.run.undo.as_ref().is_some_and(|undo| undo.expired) {
+        true => over(),
+        false => Failure::new(Class::ScriptBroken, "it was told to stop, with the run or the part of it that it belongs to"),
+    }
+}
+
+fn over() -> Failure {
+    Failure::new(Class::Timeout, "the time for compensation is over")
 }
 
 pub(crate) fn failed(turn: &mut Turn<'_>, path: &Path, attempt: u32, failure: Failure) {

@@ -113,7 +113,10 @@ pub(crate) fn settle(turn: &mut Turn<'_>, step: &str, output: Option<Value>, by:
         (None, Some(_), Some(_)) => {
             return Err(Rejection::Refused(format!("several entries of that id wait to be settled; name one by its path: {}", listed())));
         }
-        (None, None, _) if asking.is_empty() => return Err(Rejection::Refused("no entry of this run waits to be settled".to_owned())),
+        (None, None, _) if asking.is_empty() => {
+            let why = turn.run.why_it_stops().map(|why| format!(": {why}")).unwrap_or_default();
+            return Err(Rejection::Refused(format!("no entry of this run waits to be settled{why}")));
+        }
         (None, None, _) => return Err(Rejection::Refused(format!("{step} does not wait to be settled; what does: {}", listed()))),
     };
     let completed = output.is_some();

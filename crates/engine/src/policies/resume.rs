@@ -25,11 +25,27 @@ pub(crate) fn request(
         Status::Queued | Status::Running | Status::Waiting => return refused("the run has not ended: it goes on by itself".to_owned()),
     }
     let from = from.map(|from| start(turn.run, from, accept_repeat.is_some())).transpose()?;
+    if accept_repeat.is_none() {
+        refuse_perhaps_undone(turn.run)?;
+    }
     let deadline = turn.run.deadline.map(|deadline| turn.now.saturating_add(deadline.saturating_sub(turn.run.budget_since)));
     turn.emit(Event::Resumed { by, reason, from, accept_repeat, deadline });
     // A budget of nothing is over at once, as it was the first time.
     deadline::check(turn);
     Ok(())
+}
+
+/// What was perhaps undone is not used unseen.
+fn refuse_perhaps_undone(run: &Run) -> Result<(), Rejection> {
+    let perhaps: Vec<&str> = run.ledger.perhaps_undone().map(Path::as_str).collect();
+    if perhaps.is_empty() {
+        return Ok(());
+    }
+    let listed = perhaps.join(", ");
+    Err(Rejection::Refused(format!(
+        "it is not known whether these are undone, their undoing was cut short: {listed}; undo them for certain (viat run compensate), or, to go on with \
+         what they did, say why: --accept-repeat REASON"
+    )))
 }
 
 /// The entry to begin at again, if nothing that is in place is done twice by it.

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Compensation, Decision, Failure, Fold, LedgerStatus, Millis, Path, Reason, ReviewRecord, Status, Undoable};
+use super::{Compensation, Decision, Failure, Fold, LedgerStatus, Millis, Path, Reason, ReviewRecord, Status};
 use crate::journal::{Event, ReviewDecision, ReviewRequest, Undo};
 
 /// The status of a review that nobody has decided yet.
@@ -16,7 +16,7 @@ impl Fold {
                 if let Undo::Unusable(why) = undo {
                     self.explain(path, why);
                 }
-                self.undoable.insert(path.clone(), Undoable { may_repeat: undo.may_be_repeated(), irreversible });
+                self.undoable.insert(path.clone(), irreversible);
             }
             Event::CompensationStarted { error, .. } => {
                 self.withdraw_reviews();
@@ -29,7 +29,7 @@ impl Fold {
                 }
             }
             Event::EffectIrreversible { path } => {
-                let why = self.undoable.get(path).and_then(|undoable| undoable.irreversible.clone());
+                let why = self.undoable.get(path).cloned().flatten();
                 self.undone(path, LedgerStatus::Irreversible, why);
             }
             Event::CompensationFailed { path, failure } => self.undone(path, LedgerStatus::CompensationFailed, Some(failure.message.clone())),
@@ -50,10 +50,12 @@ impl Fold {
             Event::Settled { path, output, .. } => {
                 self.asking.remove(path);
                 self.ask();
+                self.leave_open(path, false);
                 if output.is_some() {
                     self.completed(path);
                 }
             }
+            Event::Resolved { path, output: None, .. } => self.leave_open(path, false),
             Event::Resumed { deadline, from, .. } => self.resumed(*deadline, from.as_ref()),
             Event::Migrated { version, .. } => self.record.iter_mut().for_each(|record| record.version = *version),
             Event::ReviewRequested { path, review } => self.review_requested(path, review, at),
@@ -90,7 +92,7 @@ impl Fold {
         record.outputs = None;
         record.ended_at = None;
         record.deadline = deadline;
-        let again = |path: &Path| self.undoable.get(path).is_some_and(|undoable| undoable.may_repeat);
+        let again = |path: &Path| self.again.permitted(path);
         for row in record.ledger.iter_mut().filter(|row| row.status == LedgerStatus::CompensationFailed && again(&row.path)) {
             (row.status, row.reason) = (LedgerStatus::Completed, None);
         }
@@ -127,7 +129,7 @@ impl Fold {
 
     pub(super) fn undo_failed(&mut self, path: &Path, failure: &Failure, decision: &Decision) {
         let by_run = self.record.as_ref().is_some_and(|record| record.compensation == Compensation::Running);
-        let has_another_go = decision.is_cut_short() && !by_run && self.undoable.get(path).is_some_and(|undoable| undoable.may_repeat);
+        let has_another_go = decision.is_cut_short() && !by_run && self.again.may_repeat(path);
         if decision.retry_wait_ms().is_none() && !has_another_go {
             self.undone(path, LedgerStatus::CompensationFailed, Some(format!("{}: {}", failure.code, failure.message)));
         }

@@ -37,6 +37,8 @@ pub(crate) struct LedgerEntry {
     pub uncertain: Option<RunError>,
     /// The last attempt to find out about it.
     pub resolutions: u32,
+    /// What it names, if it is a `compensate` entry.
+    pub names: Vec<Path>,
 }
 
 /// What an entry came to.
@@ -59,6 +61,17 @@ pub(crate) struct Effect {
     pub undo: Option<Arc<Undo>>,
     /// The last attempt to undo it.
     pub undo_attempts: u32,
+    /// Whether that attempt may have undone it, though it failed.
+    pub undo_uncertain: bool,
+    /// How it stood before it was being undone.
+    pub before: Standing,
+}
+
+impl Effect {
+    /// Whether undoing it, having failed, may be tried again: it certainly did nothing, or the author gave leave.
+    pub fn may_be_undone_again(&self) -> bool {
+        !self.undo_uncertain || self.undo.as_deref().is_some_and(Undo::may_be_repeated)
+    }
 }
 
 /// How an effect stands.
@@ -110,7 +123,7 @@ impl Ledger {
         let entry = self.enter(path);
         entry.uncertain = None;
         let undo_attempts = entry.effect.as_ref().map_or(0, |effect| effect.undo_attempts);
-        entry.effect = Some(Effect { order, standing: Standing::Completed, undo: None, undo_attempts });
+        entry.effect = Some(Effect { order, standing: Standing::Completed, undo: None, undo_attempts, undo_uncertain: false, before: Standing::Completed });
     }
 
     /// Notes what is to be found out about the last attempt of the entry at `path`; `None`: nothing.
@@ -150,10 +163,71 @@ impl Ledger {
     pub fn retry_undoing(&mut self) {
         let effects = self.entries.values_mut().filter_map(|entry| entry.effect.as_mut());
         for effect in effects.filter(|effect| effect.standing == Standing::CompensationFailed) {
-            if effect.undo.as_deref().is_some_and(Undo::may_be_repeated) {
+            if effect.may_be_undone_again() {
                 effect.standing = Standing::Completed;
             }
         }
+    }
+
+    /// The run is begun anew. What its flow has undone is used again only if the flow is certain to come past the entry that undid
+    /// it: everything that was reached before that entry is used again, so whatever decides the way is as it was. Otherwise both
+    /// are done again, and so is every such entry that names what is done again. Gives what is forgotten.
+    pub fn forget_undone(&mut self) -> Vec<Path> {
+        let mut forgotten = Vec::new();
+        loop {
+            let Some(first) = self.first_done_again() else { return forgotten };
+            let after = self.entries.iter().filter(|(_, entry)| !entry.names.is_empty() && entry.memo.is_some() && entry.entered > first);
+            let mut more: Vec<Path> = Vec::new();
+            for (path, entry) in after {
+                let (undone, redone) = self.named_by(entry);
+                if !undone.is_empty() || redone {
+                    more.push(path.clone());
+                    more.extend(undone);
+                }
+            }
+            if more.is_empty() {
+                return forgotten;
+            }
+            more.iter().for_each(|path| self.forget(path));
+            forgotten.extend(more);
+        }
+    }
+
+    /// When the first entry was reached that is to be run again; what contains others is what they make of it.
+    fn first_done_again(&self) -> Option<u32> {
+        let again = self.entries.iter().filter(|(path, entry)| entry.memo.is_none() && self.inside(path).next().is_none());
+        again.map(|(_, entry)| entry.entered).min()
+    }
+
+    /// The entries inside the one at `path`.
+    fn inside(&self, path: &Path) -> impl Iterator<Item = (&Path, &LedgerEntry)> {
+        path.inner_prefixes().into_iter().flat_map(|prefix| {
+            let from = self.entries.range(Path::from(prefix.as_str())..);
+            from.take_while(move |(inner, _)| inner.as_str().starts_with(&prefix))
+        })
+    }
+
+    /// Of what a `compensate` entry names: the effects that are undone and would be used again, and whether something is done again.
+    fn named_by(&self, entry: &LedgerEntry) -> (Vec<Path>, bool) {
+        let mut undone = Vec::new();
+        let mut redone = false;
+        for name in &entry.names {
+            let itself = self.entries.get_key_value(name);
+            for (path, entry) in itself.into_iter().chain(self.inside(name)) {
+                let Some(effect) = &entry.effect else { continue };
+                redone |= entry.memo.is_none();
+                if entry.memo.is_some() && effect.standing == Standing::Compensated {
+                    undone.push(path.clone());
+                }
+            }
+        }
+        (undone, redone)
+    }
+
+    /// The effects that are used though it is not known whether they were undone.
+    pub fn perhaps_undone(&self) -> impl Iterator<Item = &Path> {
+        let perhaps = |effect: &Effect| effect.standing == Standing::CompensationFailed && effect.undo_uncertain;
+        self.entries.iter().filter(move |(_, entry)| entry.memo.is_some() && entry.effect.as_ref().is_some_and(perhaps)).map(|(path, _)| path)
     }
 
     /// What the entry at `path` came to does not hold any more, so neither does what the loops around it came to.
@@ -207,6 +281,13 @@ impl Run {
         let mut rows: Vec<LedgerRecord> = rows.collect();
         rows.sort_by_key(|row| row.order);
         rows
+    }
+}
+
+impl Run {
+    /// The entries of which nobody knows whether their last attempt took effect, sorted.
+    pub fn uncertain(&self) -> Vec<&Path> {
+        self.ledger.entries.iter().filter(|(_, entry)| entry.uncertain.is_some()).map(|(path, _)| path).collect()
     }
 }
 

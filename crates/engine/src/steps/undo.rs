@@ -12,9 +12,13 @@ pub(crate) fn enter(turn: &mut Turn<'_>, frame: &Path, path: &Path, ids: &[Strin
     let mut effects = Vec::new();
     for id in ids {
         let Some(target) = turn.run.entry_in_scope(frame, id) else { return Err(format!("compensate: there is no entry {id} before this one")) };
-        let undoable = turn.run.ledger.undoable(&target, |standing| standing == Standing::Completed);
+        let tried = |effect: &Path| turn.run.ledger.effect(effect).is_some_and(|effect| effect.may_be_undone_again());
+        let wanted = |standing| matches!(standing, Standing::Completed | Standing::CompensationFailed);
+        let undoable = turn.run.ledger.undoable(&target, wanted);
+        let undoable =
+            undoable.into_iter().filter(|effect| turn.run.ledger.effect(effect).is_some_and(|known| known.standing == Standing::Completed) || tried(effect));
         // What another entry is about to undo is left to it.
-        effects.extend(undoable.into_iter().filter(|effect| !turn.run.undo_jobs.contains_key(effect)));
+        effects.extend(undoable.filter(|effect| !turn.run.undo_jobs.contains_key(effect)));
         targets.push((id.clone(), target));
     }
     let order = |effect: &Path| turn.run.ledger.effect(effect).map(|effect| std::cmp::Reverse(effect.order));
@@ -40,8 +44,9 @@ pub(crate) fn step(turn: &mut Turn<'_>, frame: &Path, path: Path) {
 fn outcomes(run: &Run, undo: &EntryUndo) -> Vec<(String, Undone)> {
     let of = |target: &Path| {
         let now = undo.outcomes.iter().filter(|(path, _)| *path == target || path.is_inside(target)).map(|(_, outcome)| *outcome);
-        let before = run.ledger.undoable(target, |standing| standing == Standing::Irreversible);
-        now.chain(before.iter().map(|_| Undone::Irreversible)).max().unwrap_or(Undone::Skip)
+        let before = |wanted, outcome| run.ledger.undoable(target, move |standing| standing == wanted).into_iter().map(move |_| outcome);
+        let before = before(Standing::Irreversible, Undone::Irreversible).chain(before(Standing::CompensationFailed, Undone::CompensationFailed));
+        now.chain(before).max().unwrap_or(Undone::Skip)
     };
     undo.targets.iter().map(|(id, target)| (id.clone(), of(target))).collect()
 }

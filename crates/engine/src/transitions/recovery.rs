@@ -20,7 +20,7 @@ impl Fold {
                 let undoes = match decision.retry_wait_ms() {
                     Some(_) => "undoing",
                     // A `compensate` entry was ended: the effect is in place, and the run's own undoing may have another go at it.
-                    None if decision.is_cut_short() && !self.ending && self.may_repeat.contains(&path.entry()) => "completed",
+                    None if decision.is_cut_short() && !self.ending && self.again.may_repeat(&path.entry()) => "completed",
                     None => "compensation_failed",
                 };
                 self.helper(path, ("resolving", undoes), *attempt, at);
@@ -54,13 +54,6 @@ impl Fold {
             Event::Settled { path, output, by, reason } => {
                 self.to(path, if output.is_some() { "completed" } else { "not_completed" }, at);
                 self.person(by.as_ref(), reason.as_ref());
-            }
-            Event::CompensationPrepared { path, undo } => {
-                if undo.may_be_repeated() {
-                    self.may_repeat.insert(path.clone());
-                } else {
-                    self.may_repeat.remove(path);
-                }
             }
             Event::CompensationStarted { outcome, error, by, reason, .. } => {
                 self.ending = true;
@@ -107,7 +100,7 @@ impl Fold {
 
     /// What could not be undone is in place again, where its author gave leave to repeat the undoing.
     fn may_be_undone_again(&mut self, at: Millis) {
-        let failed = self.statuses.iter().filter(|(path, status)| **status == "compensation_failed" && self.may_repeat.contains(path));
+        let failed = self.statuses.iter().filter(|(path, status)| **status == "compensation_failed" && self.again.permitted(path));
         for path in failed.map(|(path, _)| path.clone()).collect::<Vec<_>>() {
             self.to(&path, "completed", at);
         }

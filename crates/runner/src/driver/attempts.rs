@@ -15,6 +15,7 @@ use super::hot::{Flight, Hot, Pending, Start};
 use super::rehearse::Injected;
 use super::{Loop, MAX_APPEND_BYTES, Message, News};
 use crate::assets::{self, AssetError};
+use crate::resources::Asker;
 use crate::script::{self, Call, Context, Fault, FaultKind, Notice, Outcome, Reservation, ScriptCode, kill_leftover};
 
 /// The largest `extra` of a refusal that is kept, in bytes of JSON.
@@ -41,7 +42,7 @@ impl Loop {
                 events.extend(rehearsed);
                 continue;
             }
-            let code = match self.script(hot, &wanted.script) {
+            let code = match self.script(hot, &wanted.script).and_then(|code| self.vault.given(&code).map(|_| code)) {
                 Ok(code) => code,
                 Err(fault) => {
                     let input = Input::NotStarted { path: wanted.path, attempt: wanted.attempt, failure: failure_of(fault) };
@@ -70,7 +71,7 @@ impl Loop {
         let (input, start) = self.starting(hot, &wanted, reservation);
         match decide(&mut hot.run, input, now, self.languages.as_ref()) {
             Ok(events) => {
-                hot.starts.push(start);
+                hot.starts.extend(start);
                 events
             }
             Err(_) => Vec::new(),
@@ -95,8 +96,7 @@ impl Loop {
             Err(fault) => Some((Input::NotStarted { path, attempt, failure: failure_of(fault) }, None)),
             Ok(reservation) => {
                 let wanted = outstanding(&hot.run).attempts.into_iter().find(|wanted| wanted.path == path && wanted.attempt == attempt)?;
-                let (input, start) = self.starting(hot, &wanted, reservation);
-                Some((input, Some(start)))
+                Some(self.starting(hot, &wanted, reservation))
             }
         }
     }
@@ -111,7 +111,8 @@ impl Loop {
         let (stop, stopped) = oneshot::channel();
         let (notices, mut heard) = mpsc::unbounded_channel::<Notice>();
         let (sender, run, path, id) = (self.sender.clone(), hot.id.clone(), start.path.clone(), start.id.clone());
-        hot.flights.insert(start.id.clone(), Flight { attempt: start.call.context.attempt, stop: Some(stop) });
+        let asker = Asker { script: start.reservation.code().name.clone(), secrets: start.call.secrets.clone(), at: At::Revision(hot.run.revision) };
+        hot.flights.insert(start.id.clone(), Flight { attempt: start.call.context.attempt, asker, stop: Some(stop) });
         let ended = start.reservation.run(start.call, stopped, notices);
         tokio::spawn(async move {
             tokio::pin!(ended);
@@ -168,8 +169,14 @@ impl Loop {
                     self.tell(hot, News::Progress { path: path.to_string(), fraction, note });
                 }
             }
-            Notice::Resource { name, ack, .. } => {
-                let _ = ack.send(Err(format!("there is no resource {name}")));
+            Notice::Resource { name, kind, ack } => {
+                let flight = self.runs.get(run).and_then(|hot| hot.flights.get(&id));
+                // an attempt that is no more gets no answer
+                let Some(asker) = flight.map(|flight| flight.asker.clone()) else { return };
+                let vault = Arc::clone(&self.vault);
+                tokio::task::spawn_blocking(move || {
+                    let _ = ack.send(vault.answer(&asker, &name, kind.as_deref()));
+                });
             }
             Notice::Defer { workflow, args, ack } => match self.deferrable(run, &workflow, &args) {
                 Err(problem) => {
@@ -192,7 +199,12 @@ impl Loop {
         }
     }
 
-    fn starting(&self, hot: &Hot, wanted: &Wanted, reservation: Reservation) -> (Input, Start) {
+    /// The attempt's start, or that it cannot be given what its script declares.
+    fn starting(&self, hot: &Hot, wanted: &Wanted, reservation: Reservation) -> (Input, Option<Start>) {
+        let secrets = match self.vault.given(reservation.code()) {
+            Ok(secrets) => secrets,
+            Err(fault) => return (Input::NotStarted { path: wanted.path.clone(), attempt: wanted.attempt, failure: failure_of(fault) }, None),
+        };
         let traced = self.witness.as_ref().is_some_and(|witness| witness.traces());
         let created = &hot.run.created;
         let id = viat_store::fresh_id();
@@ -213,9 +225,10 @@ impl Loop {
                 traceparent: traced.then(|| key::traceparent(&created.run, &wanted.path, wanted.attempt)),
             },
             timeout: wanted.timeout_ms.map(Duration::from_millis),
+            secrets,
         };
         let input = Input::Reserved { path: wanted.path.clone(), attempt: wanted.attempt, id: id.clone(), queued_ms, tree };
-        (input, Start { path: wanted.path.clone(), id, reservation, call })
+        (input, Some(Start { path: wanted.path.clone(), id, reservation, call }))
     }
 
     fn script(&self, hot: &mut Hot, name: &str) -> Result<Arc<ScriptCode>, Fault> {

@@ -244,5 +244,6 @@ pub(super) fn summary_of(run: &Run, before: &Summary, now: Millis) -> Summary {
         error_code: run.error.as_ref().map(|error| error.code.clone()),
         // What happens to a run that has ended and stays so does not move its end.
         ended_at: run.status.is_terminal().then(|| before.ended_at.unwrap_or(now)),
+        moved_to: (run.version != run.created.version).then_some(run.version),
     }
 }

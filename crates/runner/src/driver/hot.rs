@@ -15,6 +15,7 @@ use viat_store::{Op, OwnerId, RunId, Summary, Unit};
 use super::Reply;
 use super::handle::NewsSender;
 use super::reviews::OpenReviews;
+use crate::resources::Asker;
 use crate::script::{Answer, Call, Fault, Reservation, ScriptCode, Stop};
 
 /// A run in memory.
@@ -88,6 +89,8 @@ pub(super) struct Start {
 /// An attempt that runs.
 pub(super) struct Flight {
     pub attempt: u32,
+    /// Who asks, if it asks for a resource.
+    pub asker: Asker,
     /// Taken when it is told to stop.
     pub stop: Option<oneshot::Sender<Stop>>,
 }

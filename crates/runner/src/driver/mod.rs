@@ -32,6 +32,7 @@ use viat_store::{Lease, OwnerId, RunId, Store};
 
 use crate::clock::Clock;
 use crate::logs::Logs;
+use crate::resources::{Keys, Vault};
 use crate::script::{Pools, RunnerConfig};
 
 pub use handle::{Driver, DriverError, NewRun, News, NewsSender, Observer, RUN_KEYS, RunKey, Witness};
@@ -54,6 +55,8 @@ pub struct Setup {
     pub lease: Lease,
     /// How scripts are run.
     pub scripts: RunnerConfig,
+    /// What secrets are opened with.
+    pub keys: Keys,
     /// Evaluates expressions.
     pub languages: Arc<dyn Evaluate>,
     /// Where attempts' logs go.
@@ -80,6 +83,7 @@ pub(crate) struct Loop {
     store: Arc<dyn Store>,
     lease: Lease,
     pools: Pools,
+    vault: Arc<Vault>,
     languages: Arc<dyn Evaluate>,
     logs: Logs,
     clock: Clock,
@@ -104,6 +108,7 @@ pub(crate) struct Loop {
 impl Loop {
     fn new(setup: Setup, pools: Pools, sender: mpsc::UnboundedSender<Message>) -> Loop {
         Loop {
+            vault: Arc::new(Vault::new(Arc::clone(&setup.store), setup.keys)),
             store: setup.store,
             lease: setup.lease,
             pools,

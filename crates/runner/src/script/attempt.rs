@@ -2,6 +2,7 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -10,11 +11,12 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until};
 
 use super::call::{Call, Log, Notice, Outcome, Report, Stop};
-use super::config::RunnerConfig;
+use super::config::{Language, RunnerConfig};
 use super::ends::{Arrival, Frame, frame};
 use super::exchange::{Progress, call_frame, describe_late, read_question, read_result};
 use super::fault::{Fault, FaultKind};
 use super::log::LogBuffer;
+use super::mask::Mask;
 use super::worker::Worker;
 
 /// Progress that comes faster than this is thinned out.
@@ -67,12 +69,12 @@ struct Attempt<'a> {
 }
 
 /// Sends the worker its call; gives the attempt's log, or the report of an attempt that is over before it was sent.
-pub(crate) fn begin(worker: &mut Worker, config: &RunnerConfig, call: &Call) -> Result<LogBuffer, Report> {
+pub(crate) fn begin(worker: &mut Worker, config: &RunnerConfig, language: Language, call: &Call) -> Result<LogBuffer, Report> {
     if call.timeout == Some(Duration::ZERO) {
         let outcome = Outcome::Failed(timed_out(Duration::ZERO));
         return Err(Report { outcome, log: Log::default(), late: None, ran: Duration::ZERO });
     }
-    let log = match worker.early_log.take() {
+    let mut log = match worker.early_log.take() {
         Some(early) => early,
         None => {
             // what threads of an earlier attempt wrote since belongs to no attempt
@@ -80,8 +82,11 @@ pub(crate) fn begin(worker: &mut Worker, config: &RunnerConfig, call: &Call) -> 
             LogBuffer::new(config.log_limit)
         }
     };
+    if let Some(mask) = mask_of(call) {
+        log.mask(Arc::clone(mask));
+    }
     worker.calls += 1;
-    let body = match call_frame(call) {
+    let body = match call_frame(call, language) {
         Ok(body) => body,
         Err(error) => {
             let outcome = Outcome::Failed(Fault::new(FaultKind::Annotation, format!("the arguments cannot be sent: {error}")));
@@ -142,6 +147,10 @@ impl Attempt<'_> {
                         }
                     }
                 },
+                Happened::Arrived(Arrival::Garbage(_)) if mask_of(self.call).is_some() => {
+                    // what it sent is cut off, and part of a secret cannot be told from other text
+                    return self.end_broken("the worker broke the protocol".to_string()).await;
+                }
                 Happened::Arrived(Arrival::Garbage(text)) => {
                     return self.end_broken(format!("the worker broke the protocol: it sent {text:?}")).await;
                 }
@@ -232,7 +241,10 @@ impl Attempt<'_> {
         if frame.kind() == b'p' {
             let said: Progress = serde_json::from_slice(frame.body()).map_err(wrong)?;
             let now = Instant::now();
-            let notice = Notice::Progress { fraction: said.fraction, note: said.note };
+            let mut notice = Notice::Progress { fraction: said.fraction, note: said.note };
+            if let Some(mask) = mask_of(self.call) {
+                mask.notice(&mut notice);
+            }
             if self.progress_due.is_none_or(|due| due <= now) {
                 self.progress_due = Some(now + PROGRESS_EVERY);
                 self.progress = None;
@@ -243,7 +255,10 @@ impl Attempt<'_> {
             return Ok(());
         }
         let (ack, answer) = oneshot::channel();
-        let notice = read_question(frame, ack).map_err(wrong)?;
+        let mut notice = read_question(frame, ack).map_err(wrong)?;
+        if let Some(mask) = mask_of(self.call) {
+            mask.notice(&mut notice);
+        }
         self.answer = Some(answer);
         let _ = self.notices.send(notice); // nobody listens: the ack is dropped, and refused
         Ok(())
@@ -273,7 +288,10 @@ impl Attempt<'_> {
     }
 
     /// `done` says that the worker takes no other attempt.
-    async fn end_with_outcome(mut self, outcome: Outcome, done: bool) -> (Report, Fate) {
+    async fn end_with_outcome(mut self, mut outcome: Outcome, done: bool) -> (Report, Fate) {
+        if let Some(mask) = mask_of(self.call) {
+            mask.outcome(&mut outcome);
+        }
         self.worker.ends.drain_log(&mut self.log);
         let ran = self.ran();
         let keep = self.worker.loaded && !done && !self.worker.has_strays() && self.worker.clear_work().await.is_ok();
@@ -307,7 +325,12 @@ impl Attempt<'_> {
         let ran = self.ran();
         let outcome = match (self.ending, problem) {
             (Some(ending), _) => outcome_of(ending),
-            (None, Some(problem)) => Outcome::Failed(Fault::broken(problem)),
+            (None, Some(mut problem)) => {
+                if let Some(mask) = mask_of(self.call) {
+                    mask.text(&mut problem);
+                }
+                Outcome::Failed(Fault::broken(problem))
+            }
             (None, None) => Outcome::Stopped,
         };
         (self.report(outcome, None, ran), Fate::Dead)
@@ -345,6 +368,11 @@ impl Attempt<'_> {
         }
         Report { outcome, log: self.log.finish(), late, ran }
     }
+}
+
+/// What hides the attempt's secrets, if it has some.
+fn mask_of(call: &Call) -> Option<&Arc<Mask>> {
+    call.secrets.as_ref().and_then(|secrets| secrets.mask())
 }
 
 fn outcome_of(ending: Ending) -> Outcome {

@@ -8,6 +8,7 @@ use serde_json::Value;
 use tokio::sync::oneshot;
 
 use super::fault::Fault;
+use super::secrets::Secrets;
 
 /// What `viat.context` shows the script.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -43,6 +44,8 @@ pub struct Call {
     pub context: Context,
     /// The attempt's timeout; zero times out at once and sends nothing.
     pub timeout: Option<Duration>,
+    /// What it may ask for, and what is hidden in all that it writes; `None` if its script declares no secrets.
+    pub secrets: Option<Arc<Secrets>>,
 }
 
 /// The word to end an attempt that is running: its run is cancelled or out of time.

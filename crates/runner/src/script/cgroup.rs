@@ -34,6 +34,16 @@ fn usable(folder: &Path) -> bool {
     fs::remove_dir(&probe).is_ok() && works
 }
 
+/// What the cgroups made in this one can limit.
+pub(crate) fn holds(folder: &Path) -> Vec<&'static str> {
+    let given = fs::read_to_string(folder.join("cgroup.subtree_control")).unwrap_or_default();
+    [("memory", "memory"), ("pids", "processes")]
+        .into_iter()
+        .filter(|(name, _)| given.split_ascii_whitespace().any(|each| each == *name))
+        .map(|(_, what)| what)
+        .collect()
+}
+
 pub(crate) fn write(file: &Path, text: &str) -> io::Result<()> {
     fs::OpenOptions::new().write(true).open(file)?.write_all(text.as_bytes())
 }

@@ -8,8 +8,10 @@ use std::time::Duration;
 use super::environments::Environments;
 use super::http::Hosts;
 use super::interpreter::Interpreter;
+use super::limits::Limits;
 use super::node::NodeFinder;
 use super::settings::{Isolation, Settings};
+use super::strict::Profile;
 
 /// The language of a script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -142,6 +144,10 @@ pub struct RunnerConfig {
     pub value_limit: usize,
     /// Workers at most over all pools; at the cap an idle worker of another pool makes room.
     pub max_workers: usize,
+    /// How far scripts are kept from the machine.
+    pub profile: Profile,
+    /// What the operator gives any script at most; a script may have less.
+    pub most: Limits,
     /// Put each tree into a cgroup of its own where the machine allows it.
     pub use_cgroups: bool,
 }
@@ -165,6 +171,8 @@ impl RunnerConfig {
             log_limit: 1 << 20,
             value_limit: 64 << 20,
             max_workers: (processors() * 4).max(16),
+            profile: Profile::default(),
+            most: Limits::default(),
             use_cgroups: true,
         }
     }
@@ -173,12 +181,29 @@ impl RunnerConfig {
 impl RunnerConfig {
     /// The hosts that a script may speak to: what the operator allows, and of that what the script says it wants.
     pub(crate) fn hosts_for(&self, code: &ScriptCode) -> Hosts {
-        Hosts { declared: code.settings.network.clone(), ..self.hosts.clone() }
+        let declared = code.settings.network.clone();
+        match self.profile {
+            Profile::Trusted => Hosts { declared, ..self.hosts.clone() },
+            Profile::Strict => Hosts { declared: Some(declared.unwrap_or_default()), private_by_name: true, ..self.hosts.clone() },
+        }
+    }
+
+    /// What an attempt of this script may use.
+    pub fn limits_of(&self, code: &ScriptCode) -> Limits {
+        self.limited(&code.settings.limits)
+    }
+
+    /// What a script that says this of itself may use: of each limit the lower one, its own or the operator's, who need not name all.
+    pub fn limited(&self, own: &Limits) -> Limits {
+        match self.profile {
+            Profile::Trusted => own.within(&self.most),
+            Profile::Strict => own.within(&self.most.or(&Limits::for_strangers())),
+        }
     }
 
     /// Bytes that a script's value may take.
     pub(crate) fn value_limit_of(&self, code: &ScriptCode) -> usize {
-        let own = code.settings.limits.output.and_then(|bytes| usize::try_from(bytes).ok());
+        let own = self.limits_of(code).output.and_then(|bytes| usize::try_from(bytes).ok());
         own.map_or(self.value_limit, |own| own.min(self.value_limit))
     }
 }
@@ -190,6 +215,7 @@ fn processors() -> usize {
 /// The clean environment of a script: a few harmless names, what the operator granted, nothing else.
 pub(crate) fn environment(allow: &[String], own: &[String]) -> Vec<(OsString, OsString)> {
     const PLAIN: [&str; 5] = ["PATH", "HOME", "LANG", "TZ", "TMPDIR"];
-    let granted = |name: &str| allow.iter().chain(own).any(|each| each == name);
+    // what opens secrets is for the engine alone, whatever the operator lets through
+    let granted = |name: &str| !name.starts_with("VIAT_SECRET_") && allow.iter().chain(own).any(|each| each == name);
     std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(|name| PLAIN.contains(&name) || name.starts_with("LC_") || granted(name))).collect()
 }

@@ -4,6 +4,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::call::{Answer, Call, Notice, Outcome};
+use super::config::Language;
 use super::ends::{Frame, frame};
 
 /// `viat.progress`.
@@ -36,11 +37,16 @@ pub(crate) fn read_result(frame: &Frame) -> Result<Outcome, serde_json::Error> {
     }
 }
 
-/// The frame that starts the attempt; the args are text already and are copied as they are.
-pub(crate) fn call_frame(call: &Call) -> Result<Vec<u8>, serde_json::Error> {
+/// The frame that starts the attempt; the args are text already and are copied as they are. Secrets go with it where the
+/// language has no way to ask for them.
+pub(crate) fn call_frame(call: &Call, language: Language) -> Result<Vec<u8>, serde_json::Error> {
+    let secrets = match call.secrets.as_ref().filter(|_| language.is_native()) {
+        Some(secrets) => format!(r#","secrets":{}"#, serde_json::to_string(secrets.values())?),
+        None => String::new(),
+    };
     let id = serde_json::to_string(&call.attempt_id)?;
     let context = serde_json::to_string(&call.context)?;
-    let parts = [r#"{"id":"#, &id, r#","context":"#, &context, r#","args":"#, &call.args, "}"];
+    let parts = [r#"{"id":"#, &id, r#","context":"#, &context, r#","args":"#, &call.args, &secrets, "}"];
     Ok(frame(b'c', &parts.map(str::as_bytes)))
 }
 

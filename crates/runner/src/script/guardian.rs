@@ -6,7 +6,7 @@
 //! waiting for a child says "no children", nothing of the tree is left: that is the proof of death.
 //!
 //! Control, engine to guardian: `c<attempt id>` passes the cooperative signal on, `k` kills the tree, and the
-//! end of the stream (the engine died) kills it too. Guardian to engine: `s<pid>` started, `f<reason>` could not
+//! end of the stream (the engine died) kills it too. Guardian to engine: `s<pid> <parent>` started, `f<reason>` could not
 //! start, `e<how>` the worker ended, `l<sentence>` the tree is over a limit and is being killed, `d` the whole tree is
 //! dead (and so is the guardian, at once).
 
@@ -29,6 +29,7 @@ use serde::{Deserialize, Serialize};
 
 use super::config::Language;
 use super::limits::Limits;
+use super::strict::{self, Cell, Celled};
 use super::{cgroup, native, process};
 
 /// The argument that makes the binary a guardian.
@@ -41,6 +42,8 @@ const HIGH_FD: i32 = 100;
 const LOW_FD: i32 = 3;
 /// How often a tree is looked at that has limits which nothing else holds.
 const WATCH_EVERY: Duration = Duration::from_millis(50);
+/// Every how many looks its files are looked at, too.
+const FILES_EVERY: u32 = 5;
 
 /// What a guardian is told when it is started.
 #[derive(Serialize, Deserialize)]
@@ -53,6 +56,8 @@ pub(crate) struct Charge {
     pub(crate) language: String,
     /// What the tree may use.
     pub(crate) limits: Limits,
+    /// The cell that the worker lives in, if it is not trusted.
+    pub(crate) cell: Option<Cell>,
 }
 
 /// The guardian's whole life; the binary's `main` calls it when its first argument is `__guardian`.
@@ -61,7 +66,15 @@ pub(crate) struct Charge {
 /// the protocol descriptor and the cancel descriptor are appended. A worker that is built in has them as stdin and stdout.
 pub fn guardian_main() -> ExitCode {
     let mut args = std::env::args_os().skip_while(|arg| arg != ARGUMENT).skip(1);
-    let (Some(charge), Some(program)) = (args.next(), args.next()) else { return ExitCode::from(64) };
+    let Some(charge) = args.next() else { return ExitCode::from(64) };
+    match charge.to_str() {
+        Some(strict::MAKER) => return strict::maker_main(args),
+        Some(strict::KEEPER) => return strict::keeper_main(args),
+        Some(strict::PROBE) => return strict::probe_main(args),
+        Some(strict::PROBED) => return strict::probed_main(),
+        _ => {}
+    }
+    let Some(program) = args.next() else { return ExitCode::from(64) };
     if charge == WORKER {
         return native::worker_main(&program);
     }
@@ -95,10 +108,9 @@ impl Place {
 /// Returns only if no worker could be started; else the process ends when the tree is dead.
 fn guard(place: &Place, charge: &Charge, program: &OsString, args: Vec<OsString>) -> io::Result<()> {
     let language = Language::of(&charge.language).ok_or_else(|| io::Error::other("no such language"))?;
-    let first_fd = if language == Language::JavaScript { LOW_FD } else { HIGH_FD };
     let _ = setsid(); // Ctrl-C at the terminal is the engine's to handle
     set_child_subreaper(Some(getpid()))?;
-    let protocol = fcntl_dupfd_cloexec(stdin(), first_fd)?;
+    let protocol = fcntl_dupfd_cloexec(stdin(), 3)?;
     let control = UnixStream::from(fcntl_dupfd_cloexec(stdout(), 3)?);
     let log = fcntl_dupfd_cloexec(stderr(), 3)?;
     let null = File::options().read(true).write(true).open("/dev/null")?;
@@ -107,58 +119,101 @@ fn guard(place: &Place, charge: &Charge, program: &OsString, args: Vec<OsString>
     dup2_stderr(&null)?;
 
     let (cancel_read, mut cancel) = io::pipe()?;
-    let cancel_read = fcntl_dupfd_cloexec(&cancel_read, first_fd)?;
-    let worker = match start(language, program, args, protocol, cancel_read, log) {
-        Ok(worker) => worker,
-        Err(error) => return say(&control, &format!("f{}: {error}", program.to_string_lossy())),
+    let started = match &charge.cell {
+        Some(cell) => Started::in_cell(cell, strict::Wanted { language, program, args }, &protocol, &cancel_read.into(), &log),
+        None => {
+            let started = start(language, program, args, protocol, cancel_read.into(), log).map(Started::alone);
+            started.map_err(|error| format!("{}: {error}", program.to_string_lossy()))
+        }
     };
+    let started = match started {
+        Ok(started) => started,
+        Err(reason) => return say(&control, &format!("f{reason}")),
+    };
+    let (worker, root) = (started.worker, started.root());
     // before the go: the worker runs nothing of the script until it is in its cgroup
     let folder = place.cgroup.as_deref().filter(|folder| cgroup::write(&folder.join("cgroup.procs"), &worker.to_string()).is_ok());
     let watched = charge.limits.confine(folder);
-    let limited = charge.limits.apply(worker, language);
+    let limited = charge.limits.apply(worker, language).and_then(|()| if charge.cell.is_some() { charge.limits.apply_in_cell(worker) } else { Ok(()) });
 
-    let (control, place) = (Arc::new(control), place.clone());
-    let reports = Arc::clone(&control);
-    let reaper = std::thread::Builder::new().stack_size(128 << 10).spawn(move || reap(worker, &reports, &place));
-    if let Err(error) = limited.and_then(|()| start_watch(watched, &control, folder)) {
+    let control = Arc::new(control);
+    let (reports, to_clear) = (Arc::clone(&control), place.clone());
+    let reaper = std::thread::Builder::new().stack_size(128 << 10).spawn(move || reap(&started, &reports, &to_clear));
+    if let Err(error) = limited.and_then(|()| start_watch(watched, root, &control, place)) {
         // a worker without its limits must not run
         let _ = say(&control, &format!("fthe limits of the script could not be set: {error}"));
         kill_all(folder);
     }
     let _ = cancel.write_all(b"g");
-    let _ = say(&control, &format!("s{worker}")); // an engine that is gone shows when it is listened to
+    let _ = say(&control, &format!("s{worker} {root}")); // an engine that is gone shows when it is listened to
     if reaper.is_ok() {
         listen(&control, cancel);
     }
     kill_all(folder)
 }
 
-fn start_watch(limits: Limits, control: &Arc<UnixStream>, folder: Option<&Path>) -> io::Result<()> {
+/// A worker that runs.
+struct Started {
+    worker: u32,
+    celled: Option<Celled>,
+}
+
+impl Started {
+    fn alone(worker: u32) -> Started {
+        Started { worker, celled: None }
+    }
+
+    /// The descriptors are the worker's alone afterwards.
+    fn in_cell(cell: &Cell, what: strict::Wanted<'_>, protocol: &OwnedFd, cancel: &OwnedFd, log: &OwnedFd) -> Result<Started, String> {
+        let celled = strict::enter(cell, what, protocol, cancel, log)?;
+        Ok(Started { worker: celled.worker, celled: Some(celled) })
+    }
+
+    /// Whose children the worker and its orphans are.
+    fn root(&self) -> u32 {
+        self.celled.as_ref().map_or_else(std::process::id, |celled| celled.keeper)
+    }
+
+    /// The child of the guardian whose end is the worker's.
+    fn child(&self) -> u32 {
+        self.celled.as_ref().map_or(self.worker, |celled| celled.keeper)
+    }
+
+    fn how_ended(&self, status: WaitStatus) -> String {
+        self.celled.as_ref().and_then(Celled::last_word).unwrap_or_else(|| describe(status))
+    }
+}
+
+fn start_watch(limits: Limits, root: u32, control: &Arc<UnixStream>, place: &Place) -> io::Result<()> {
     if limits == Limits::default() {
         return Ok(());
     }
-    let (control, folder) = (Arc::clone(control), folder.map(Path::to_path_buf));
-    std::thread::Builder::new().stack_size(256 << 10).spawn(move || watch(&limits, &control, folder.as_deref())).map(drop)
+    let (control, place) = (Arc::clone(control), place.clone());
+    std::thread::Builder::new().stack_size(256 << 10).spawn(move || watch(&limits, root, &control, &place)).map(drop)
 }
 
 /// Looks at the tree from time to time, and kills it when it is over a limit.
-fn watch(limits: &Limits, control: &UnixStream, folder: Option<&Path>) {
-    loop {
+fn watch(limits: &Limits, root: u32, control: &UnixStream, place: &Place) {
+    for turn in 1u32.. {
         std::thread::sleep(WATCH_EVERY);
-        if let Some(sentence) = limits.exceeded(std::process::id()) {
+        let files = || if turn.is_multiple_of(FILES_EVERY) { limits.overfilled(&place.scratch) } else { None };
+        if let Some(sentence) = limits.exceeded(root).or_else(files) {
             let _ = say(control, &format!("l{sentence}"));
-            kill_all(folder);
+            kill_all(place.cgroup.as_deref());
         }
     }
 }
 
-fn start(language: Language, program: &OsString, args: Vec<OsString>, protocol: OwnedFd, cancel: OwnedFd, log: OwnedFd) -> io::Result<u32> {
+/// Starts the worker itself; gives its process id.
+pub(crate) fn start(language: Language, program: &OsString, args: Vec<OsString>, protocol: OwnedFd, cancel: OwnedFd, log: OwnedFd) -> io::Result<u32> {
     let mut command = Command::new(program);
     command.args(args).process_group(0); // a script that signals its group must not hit the guardian
     if language.is_native() {
         return Ok(command.stdin(protocol).stdout(cancel).stderr(log).spawn()?.id());
     }
-    // single-threaded here, and only the worker is ever started: nothing else can inherit these
+    let first_fd = if language == Language::JavaScript { LOW_FD } else { HIGH_FD };
+    let (protocol, cancel) = (fcntl_dupfd_cloexec(&protocol, first_fd)?, fcntl_dupfd_cloexec(&cancel, first_fd)?);
+    // only the worker is ever started: nothing else can inherit these
     fcntl_setfd(&protocol, FdFlags::empty())?;
     fcntl_setfd(&cancel, FdFlags::empty())?;
     let child =
@@ -171,11 +226,11 @@ fn say(mut control: &UnixStream, line: &str) -> io::Result<()> {
 }
 
 /// Waits for every child; ends the process when there are none, which is when the tree is dead.
-fn reap(worker: u32, control: &UnixStream, place: &Place) {
+fn reap(started: &Started, control: &UnixStream, place: &Place) {
     loop {
         match wait(WaitOptions::empty()) {
-            Ok(Some((pid, status))) if pid.as_raw_nonzero().get().cast_unsigned() == worker => {
-                let _ = say(control, &format!("e{}", describe(status)));
+            Ok(Some((pid, status))) if pid.as_raw_nonzero().get().cast_unsigned() == started.child() => {
+                let _ = say(control, &format!("e{}", started.how_ended(status)));
             }
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(_) => break,
@@ -186,7 +241,7 @@ fn reap(worker: u32, control: &UnixStream, place: &Place) {
     std::process::exit(0);
 }
 
-fn describe(status: WaitStatus) -> String {
+pub(crate) fn describe(status: WaitStatus) -> String {
     if let Some(signal) = status.terminating_signal() {
         return format!("was killed by signal {signal}{}", signal_name(signal));
     }

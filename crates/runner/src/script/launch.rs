@@ -13,8 +13,8 @@ use super::{guardian, javascript, python};
 pub(crate) struct Launch {
     pub(crate) program: PathBuf,
     pub(crate) args: Vec<OsString>,
-    /// What its environment has besides the clean one.
-    pub(crate) env: Vec<(OsString, OsString)>,
+    /// The folder of its environment, if it has one.
+    pub(crate) environment: Option<PathBuf>,
 }
 
 impl Launch {
@@ -29,23 +29,23 @@ impl Launch {
         let launch = match code.language {
             Language::Python => {
                 let base = config.interpreter.as_ref().ok_or_else(|| missing("there is no python3 (viat doctor)"))?;
-                let program = folder.map_or_else(|| base.path.clone(), |folder| folder.join("bin/python"));
+                let program = folder.as_ref().map_or_else(|| base.path.clone(), |folder| folder.join("bin/python"));
                 // -S: the worker looks for site packages when an import misses (python/viat/worker.py)
-                Launch { program, args: words(&["-I", "-S", "-X", "utf8", "-c", python::LOADER]), env: Vec::new() }
+                Launch { program, args: words(&["-I", "-S", "-X", "utf8", "-c", python::LOADER]), environment: folder }
             }
             Language::JavaScript => {
                 let node = config.node.find().map_err(missing)?;
                 let mut args = Vec::new();
-                if let Some(memory) = code.settings.limits.memory {
+                if let Some(memory) = config.limits_of(code).memory {
                     args.push(OsString::from(format!("--max-old-space-size={}", (memory >> 20).max(1))));
                 }
                 args.extend([OsString::from("-e"), OsString::from(javascript::WORKER), OsString::from("--")]);
-                Launch { program: node.path.clone(), args, env: Vec::new() }
+                Launch { program: node.path.clone(), args, environment: folder }
             }
             Language::Shell | Language::Http => {
                 // the guardian is this very binary, whatever lies at its path by now
                 let args = words(&[guardian::ARGUMENT, guardian::WORKER, code.language.name()]);
-                Launch { program: PathBuf::from("/proc/self/exe"), args, env: Vec::new() }
+                Launch { program: PathBuf::from("/proc/self/exe"), args, environment: folder }
             }
         };
         Ok(launch)

@@ -1,10 +1,15 @@
 //! Keeps the head and the tail of what an attempt writes, in bounded memory.
 
+use std::sync::Arc;
+
 use super::call::Log;
+use super::mask::{Mask, Stream};
 
 /// A log while it is being written.
 #[derive(Debug)]
 pub(crate) struct LogBuffer {
+    /// Takes secrets out before anything is kept or cut, if the attempt has some.
+    masked: Option<Box<Stream>>,
     head: Vec<u8>,
     tail: Vec<u8>,
     half: usize,
@@ -13,10 +18,25 @@ pub(crate) struct LogBuffer {
 
 impl LogBuffer {
     pub(crate) fn new(limit: usize) -> LogBuffer {
-        LogBuffer { head: Vec::new(), tail: Vec::new(), half: limit / 2, total: 0 }
+        LogBuffer { masked: None, head: Vec::new(), tail: Vec::new(), half: limit / 2, total: 0 }
     }
 
-    pub(crate) fn push(&mut self, mut bytes: &[u8]) {
+    /// From here on secrets are taken out.
+    pub(crate) fn mask(&mut self, mask: Arc<Mask>) {
+        self.masked = Some(Box::new(Stream::new(mask)));
+    }
+
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
+        match self.masked.take() {
+            None => self.keep(bytes),
+            Some(mut stream) => {
+                stream.push(bytes, &mut |bytes| self.keep(bytes));
+                self.masked = Some(stream);
+            }
+        }
+    }
+
+    fn keep(&mut self, mut bytes: &[u8]) {
         self.total += bytes.len() as u64;
         let room = self.half - self.head.len();
         if room > 0 {
@@ -37,6 +57,9 @@ impl LogBuffer {
     }
 
     pub(crate) fn finish(mut self) -> Log {
+        if let Some(mut stream) = self.masked.take() {
+            stream.finish(&mut |bytes| self.keep(bytes));
+        }
         let surplus = self.tail.len().saturating_sub(self.half);
         let kept = (self.head.len() + self.tail.len() - surplus) as u64;
         if kept < self.total {
@@ -50,7 +73,10 @@ impl LogBuffer {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::LogBuffer;
+    use crate::script::mask::Mask;
 
     #[test]
     fn short_logs_are_kept_whole() {
@@ -59,6 +85,19 @@ mod tests {
         log.push(b"ghij");
         let log = log.finish();
         assert_eq!((log.bytes.as_slice(), log.total), (b"abcdefghij".as_slice(), 10));
+    }
+
+    #[test]
+    fn the_cut_leaves_no_part_of_a_secret() {
+        let secret = "abcdefghijkl";
+        for before in 0..30 {
+            let mut log = LogBuffer::new(32);
+            log.mask(Arc::new(Mask::of([secret]).unwrap()));
+            let text = format!("{}{secret}{}{secret}{}", "-".repeat(before), "-".repeat(60), "-".repeat(30 - before));
+            text.as_bytes().chunks(5).for_each(|part| log.push(part));
+            let text = log.finish().text();
+            assert!(!text.contains("ab") && !text.contains("kl") && text.contains("cut here"), "{before}: {text}");
+        }
     }
 
     #[test]

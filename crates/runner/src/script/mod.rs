@@ -51,6 +51,7 @@ mod javascript;
 mod launch;
 mod limits;
 mod log;
+mod mask;
 mod native;
 mod node;
 mod pools;
@@ -59,7 +60,9 @@ mod python;
 mod queue;
 mod reservation;
 mod roster;
+mod secrets;
 mod settings;
+mod strict;
 mod supply;
 mod tree;
 mod worker;
@@ -69,6 +72,11 @@ pub fn uses_cgroups() -> bool {
     cgroup::parent().is_some()
 }
 
+/// Which limits of a tree its cgroup can hold on this machine.
+pub fn cgroup_holds() -> Vec<&'static str> {
+    cgroup::parent().map(|folder| cgroup::holds(&folder)).unwrap_or_default()
+}
+
 pub use call::{Answer, Call, Context, Log, Notice, Outcome, Report, Stop};
 pub use config::{Language, PoolConfig, RunnerConfig, ScriptCode};
 pub use fault::{Fault, FaultKind};
@@ -76,8 +84,11 @@ pub use guardian::{ARGUMENT as GUARDIAN_ARGUMENT, guardian_main};
 pub use inspect::{Inspected, Parameter, ParameterKind, ScriptDiagnostic, ScriptInfo, inspect, inspect_javascript, inspect_shell};
 pub use interpreter::Interpreter;
 pub use limits::Limits;
+pub use mask::{MARK, Mask};
 pub use node::{Node, NodeFinder};
 pub use pools::{PoolStatus, Pools};
 pub use reservation::Reservation;
-pub use settings::{Isolation, Metadata, MetadataError, PoolSettings, Settings};
+pub use secrets::Secrets;
+pub use settings::{Isolation, Metadata, MetadataError, PoolSettings, Settings, secret_variable};
+pub use strict::{InForce, Profile, probe as probe_strict};
 pub use tree::{TreeId, kill_leftover};

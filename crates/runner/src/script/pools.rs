@@ -13,6 +13,7 @@ use super::fault::{Fault, FaultKind};
 use super::queue::Waiter;
 use super::reservation::Reservation;
 use super::roster::{Handed, Key, Roster, Todo};
+use super::strict::Profile;
 
 /// All workers of one engine; a clone is another handle on the same ones.
 #[derive(Clone)]
@@ -34,6 +35,8 @@ pub struct PoolStatus {
     pub script: String,
     /// Its version.
     pub version: u64,
+    /// How far its workers are kept from the machine.
+    pub profile: Profile,
     /// Workers that wait for an attempt.
     pub idle: usize,
     /// Workers that run one or are held for one.
@@ -183,6 +186,7 @@ impl Pools {
             .map(|(key, pool)| PoolStatus {
                 script: key.0.name.clone(),
                 version: key.0.version,
+                profile: self.shared.config.profile,
                 idle: pool.idle.len(),
                 busy: pool.live.saturating_sub(pool.idle.len() + pool.spawning),
                 starting: pool.spawning,

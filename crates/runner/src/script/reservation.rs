@@ -38,6 +38,11 @@ impl Reservation {
         self.tree.clone()
     }
 
+    /// The script that it runs.
+    pub fn code(&self) -> &ScriptCode {
+        &self.code
+    }
+
     /// How long the attempt waited for this worker, its start included.
     pub fn queued(&self) -> Duration {
         self.queued
@@ -48,7 +53,8 @@ impl Reservation {
     /// The call is sent at once, so that the worker is on its way while the caller finds the time to listen.
     pub fn run(mut self, call: Call, stop: oneshot::Receiver<Stop>, notices: mpsc::UnboundedSender<Notice>) -> impl Future<Output = Report> {
         self.running = true;
-        let begun = self.worker.as_mut().map(|worker| attempt::begin(worker, self.pools.config(), &call));
+        let language = self.code.language;
+        let begun = self.worker.as_mut().map(|worker| attempt::begin(worker, self.pools.config(), language, &call));
         async move { self.listen(&call, begun, stop, notices).await }
     }
 

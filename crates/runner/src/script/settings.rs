@@ -11,6 +11,8 @@ use super::limits::Limits;
 
 /// Dependencies of one script at most.
 const MAX_DEPENDENCIES: usize = 200;
+/// Secrets of one script at most.
+const MAX_SECRETS: usize = 32;
 /// Workers, waiting attempts and the like at most.
 const MAX_COUNT: i64 = 1_000_000;
 
@@ -73,6 +75,8 @@ pub struct Settings {
     pub limits: Limits,
     /// The engine's environment variables that it sees.
     pub env: Vec<String>,
+    /// The secrets that it is given.
+    pub secrets: Vec<String>,
     /// The hosts that it speaks to; `None` if it does not say.
     pub network: Option<Vec<String>>,
 }
@@ -219,7 +223,7 @@ fn is_npm_name(name: &str) -> bool {
     }
 }
 
-const KEYS: [&str; 6] = ["isolation", "pool", "limits", "env", "network", "recycle_after"];
+const KEYS: [&str; 7] = ["isolation", "pool", "limits", "env", "secrets", "network", "recycle_after"];
 
 fn settings(language: Language, table: &Table) -> Result<Settings, Wrong> {
     known("[tool.viat]", table, &KEYS)?;
@@ -246,10 +250,41 @@ fn settings(language: Language, table: &Table) -> Result<Settings, Wrong> {
     if let Some(name) = env.iter().find(|name| name.is_empty() || name.contains(['=', '\0']) || name.starts_with("VIAT_")) {
         return Err(wrong("env", format!("env: {name:?} cannot be given to a script")));
     }
+    let secrets = secrets(language, list("secrets")?.unwrap_or_default())?;
     if language.is_native() && isolation == Isolation::Warm && table.contains_key("isolation") && language == Language::Shell {
         return Err(wrong("isolation", "isolation = \"warm\" is not possible in shell: each attempt is a process of its own; leave it out"));
     }
-    Ok(Settings { isolation, pool, limits, env, network: list("network")? })
+    Ok(Settings { isolation, pool, limits, env, secrets, network: list("network")? })
+}
+
+/// The names of secrets, each once, sorted.
+fn secrets(language: Language, mut names: Vec<String>) -> Result<Vec<String>, Wrong> {
+    names.sort();
+    names.dedup();
+    if names.len() > MAX_SECRETS {
+        return Err(wrong("secrets", format!("secrets: at most {MAX_SECRETS} are given to one script")));
+    }
+    if let Some(name) = names.iter().find(|name| !is_name(name)) {
+        return Err(wrong("secrets", format!("secrets: {name:?} cannot name a secret: a letter or _ first, then letters, digits, _ . -, at most 128 in all")));
+    }
+    let twice = (1..names.len()).find(|at| names[..*at].iter().any(|name| secret_variable(name) == secret_variable(&names[*at])));
+    match twice {
+        Some(at) if language == Language::Shell => {
+            Err(wrong("secrets", format!("secrets: two of them would be {} in the environment of a shell script", secret_variable(&names[at]))))
+        }
+        _ => Ok(names),
+    }
+}
+
+fn is_name(name: &str) -> bool {
+    let first = name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
+    first && name.len() <= 128 && name.chars().all(|each| each.is_ascii_alphanumeric() || matches!(each, '_' | '.' | '-'))
+}
+
+/// The environment variable in which a shell script finds a secret: `VIAT_SECRET_API_TOKEN` for `api-token`.
+pub fn secret_variable(name: &str) -> String {
+    let plain = |each: char| if each.is_ascii_alphanumeric() { each.to_ascii_uppercase() } else { '_' };
+    format!("VIAT_SECRET_{}", name.chars().map(plain).collect::<String>())
 }
 
 fn pool_settings(table: &Table) -> Result<PoolSettings, Wrong> {
@@ -272,8 +307,25 @@ fn pool_settings(table: &Table) -> Result<PoolSettings, Wrong> {
     }
 }
 
+impl Limits {
+    /// Reads `memory=2 GiB, processes=64`: the keys of `limits` as an operator writes them.
+    ///
+    /// # Errors
+    /// What is wrong, and what may stand there.
+    pub fn of_list(text: &str) -> Result<Limits, String> {
+        let mut table = Table::new();
+        for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+            let (key, value) = part.split_once('=').ok_or_else(|| format!("{part:?} is not KEY=VALUE, like memory=2 GiB"))?;
+            let value = value.trim();
+            let value = value.parse().map_or_else(|_| Value::String(value.to_owned()), Value::Integer);
+            table.insert(key.trim().to_owned(), value);
+        }
+        limits_of(&table).map_err(|(message, _)| message)
+    }
+}
+
 fn limits_of(table: &Table) -> Result<Limits, Wrong> {
-    known("limits", table, &["memory", "cpu", "files", "processes", "output"])?;
+    known("limits", table, &["memory", "cpu", "files", "processes", "output", "disk"])?;
     let number = |key: &str, least| table.get(key).map(|value| count(&format!("limits.{key}"), value, least)).transpose();
     let size = |key: &str| table.get(key).map(|value| bytes(&format!("limits.{key}"), value)).transpose();
     let cpu = table.get("cpu").map(|value| duration_ms("limits.cpu", value)).transpose()?;
@@ -283,6 +335,7 @@ fn limits_of(table: &Table) -> Result<Limits, Wrong> {
         files: number("files", 32)?,
         processes: number("processes", 1)?,
         output: size("output")?,
+        disk: size("disk")?,
     };
     match limits.memory {
         Some(memory) if memory < 16 << 20 => Err(wrong("memory", "limits.memory: less than 16 MiB is too little to start in")),
@@ -377,13 +430,25 @@ mod tests {
 
     #[test]
     fn a_block_is_read_whole() {
-        let text = "dependencies = [\"requests>=2\"]\nrequires-python = \">=3.10\"\n\n[tool.viat]\nisolation = \"fresh\"\npool = {min = 1, max = 3, queue = 7, queue_wait = \"500ms\"}\nlimits = {memory = \"512 MiB\", cpu = 2.5, files = 64, processes = 8, output = 1000}\nenv = [\"TOKEN\"]\nnetwork = [\"api.example.com\"]\nrecycle_after = 5";
+        let text = "dependencies = [\"requests>=2\"]\nrequires-python = \">=3.10\"\n\n[tool.viat]\nisolation = \"fresh\"\npool = {min = 1, max = 3, queue = 7, queue_wait = \"500ms\"}\nlimits = {memory = \"512 MiB\", cpu = 2.5, files = 64, processes = 8, output = 1000}\nenv = [\"TOKEN\"]\nsecrets = [\"db\", \"api-token\", \"db\"]\nnetwork = [\"api.example.com\"]\nrecycle_after = 5";
         let read = python(text).unwrap();
         assert_eq!((read.dependencies.as_slice(), read.requires_python.as_deref()), (["requests>=2".to_owned()].as_slice(), Some(">=3.10")));
-        let Settings { isolation, pool, limits, env, network } = read.settings;
+        let Settings { isolation, pool, limits, env, secrets, network } = read.settings;
         assert_eq!((isolation, pool.max, pool.queue_wait_ms, pool.recycle_after), (Isolation::Fresh, Some(3), Some(500), Some(5)));
-        assert_eq!(limits, Limits { memory: Some(512 << 20), cpu_s: Some(3), files: Some(64), processes: Some(8), output: Some(1000) });
+        assert_eq!(limits, Limits { memory: Some(512 << 20), cpu_s: Some(3), files: Some(64), processes: Some(8), output: Some(1000), disk: None });
+        assert_eq!(secrets, ["api-token", "db"]);
         assert_eq!((env, network), (vec!["TOKEN".to_owned()], Some(vec!["api.example.com".to_owned()])));
+    }
+
+    #[test]
+    fn an_operator_writes_limits_in_a_line() {
+        let read = Limits::of_list("memory=2 GiB, processes = 64,cpu=90s, disk=100").unwrap();
+        assert_eq!(read, Limits { memory: Some(2 << 30), processes: Some(64), cpu_s: Some(90), disk: Some(100), ..Limits::default() });
+        let given = Limits { memory: Some(3 << 30), processes: Some(8), ..Limits::default() };
+        assert_eq!(given.within(&read), Limits { processes: Some(8), ..read.clone() });
+        for (text, said) in [("memory", "is not KEY=VALUE"), ("ram=1", "there are memory, cpu"), ("memory=much", "limits.memory is a number of bytes")] {
+            assert!(Limits::of_list(text).unwrap_err().contains(said), "{text}");
+        }
     }
 
     #[test]
@@ -399,7 +464,8 @@ mod tests {
             ("dependencies = [", 3, ""),
             ("dependencies = \"x\"", 3, "dependencies is a list of texts, not string"),
             ("[tool.viat]\nisolaton = \"warm\"", 4, "[tool.viat] has no isolaton; there are isolation, pool"),
-            ("[tool.viat]\nsecrets = [\"TOKEN\"]", 4, "[tool.viat] has no secrets"),
+            ("[tool.viat]\nsecrets = \"TOKEN\"", 4, "secrets is a list of texts"),
+            ("[tool.viat]\nsecrets = [\"a b\"]", 4, "\"a b\" cannot name a secret"),
             ("[tool.viat]\nisolation = \"cold\"", 4, "isolation is \"warm\" or \"fresh\", not \"cold\""),
             ("[tool.viat]\n\npool = {min = 3, max = 2}", 5, "pool.min is 3, more than pool.max"),
             ("[tool.viat]\npool = {max = 0}", 4, "pool.max is an integer from 1 to 1000000, not 0"),
@@ -412,6 +478,8 @@ mod tests {
         }
         let open = Metadata::of(Language::Python, "# /// script\n# x = 1\ndef main(): pass").unwrap_err();
         assert!(open.line == 1 && open.message.contains("does not end"), "{open:?}");
+        let shell = Metadata::of(Language::Shell, "# /// script\n# [tool.viat]\n# secrets = [\"a-b\", \"A_B\"]\n# ///\n").unwrap_err();
+        assert!(shell.message.contains("VIAT_SECRET_A_B"), "{shell:?}");
         let native = Metadata::of(Language::Shell, "# /// script\n# dependencies = [\"x\"]\n# ///\n").unwrap_err();
         assert!(native.message.contains("only python and javascript"), "{native:?}");
     }

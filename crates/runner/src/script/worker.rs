@@ -3,8 +3,9 @@
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,6 +17,7 @@ use super::guardian::Charge;
 use super::launch::{Launch, init_frame};
 use super::limits::{Limits, resident};
 use super::log::LogBuffer;
+use super::strict::{Cell, Profile, hand_over, refusal};
 use super::tree::{MARKER, TreeId, destroy};
 use super::{cgroup, process};
 
@@ -36,7 +38,11 @@ pub(crate) struct Worker {
     pub(crate) switch: Arc<UnixStream>,
     guardian: Child,
     pid: u32,
+    /// Whose children the worker and its orphans are: the guardian's, or the keeper's of its cell.
+    parent: u32,
     limits: Limits,
+    /// The user that it is, if not the engine's.
+    user: Option<u32>,
     /// Kept open: whether an attempt left processes behind is one `pread` then.
     members: Option<fs::File>,
     /// Whether the script's top level ran through.
@@ -81,6 +87,9 @@ impl Worker {
 
     /// Starts the guardian, which starts the worker.
     pub(crate) fn start(config: &RunnerConfig, cgroups: Option<&PathBuf>, code: &ScriptCode) -> Result<Worker, Fault> {
+        if let Some(fault) = (config.profile == Profile::Strict).then(|| refusal(config, code)).flatten() {
+            return Err(fault);
+        }
         let launch = Launch::of(config, code)?;
         Worker::start_with(config, cgroups, code, &launch)
             .map_err(|error| Fault::no_worker(format!("no worker process could be started for script {}: {error}", code.name)))
@@ -89,17 +98,21 @@ impl Worker {
     fn start_with(config: &RunnerConfig, cgroups: Option<&PathBuf>, code: &ScriptCode, launch: &Launch) -> io::Result<Worker> {
         let marker = fs::read_to_string("/proc/sys/kernel/random/uuid")?.trim().to_string();
         let scratch = config.scratch.join(&marker);
-        fs::create_dir_all(scratch.join(WORK))?;
+        let cell = (config.profile == Profile::Strict).then(|| Cell::of(config, code, launch, &scratch, &marker));
+        let user = cell.as_ref().and_then(|cell| cell.user);
+        make_scratch(&scratch, user)?;
         let cgroup = cgroups.map(|folder| folder.join(format!("{}{marker}", cgroup::PREFIX))).filter(|folder| fs::create_dir(folder).is_ok());
         let mut tree = TreeId { guardian: 0, started: 0, marker, cgroup, scratch };
-        match Worker::start_guardian(config, &mut tree, code, launch) {
+        match Worker::start_guardian(config, &mut tree, code, launch, cell) {
             Ok((guardian, ends, switch)) => Ok(Worker {
                 switch,
                 tree,
                 ends,
                 guardian,
                 pid: 0,
-                limits: code.settings.limits.clone(),
+                parent: 0,
+                limits: config.limits_of(code),
+                user,
                 members: None,
                 loaded: false,
                 early_log: None,
@@ -118,19 +131,30 @@ impl Worker {
         }
     }
 
-    fn start_guardian(config: &RunnerConfig, tree: &mut TreeId, code: &ScriptCode, launch: &Launch) -> io::Result<(Child, Ends, Arc<UnixStream>)> {
+    fn start_guardian(
+        config: &RunnerConfig,
+        tree: &mut TreeId,
+        code: &ScriptCode,
+        launch: &Launch,
+        cell: Option<Cell>,
+    ) -> io::Result<(Child, Ends, Arc<UnixStream>)> {
         let (protocol, worker_protocol) = UnixStream::pair()?;
         let (control, guardian_control) = UnixStream::pair()?;
         let switch = Arc::new(control.try_clone()?);
         let (log, worker_log) = io::pipe()?;
         let _ = rustix::pipe::fcntl_setpipe_size(&log, 256 << 10);
+        if let Some(id) = cell.as_ref().and_then(|cell| cell.user) {
+            // else it could not be opened as /dev/stderr
+            rustix::fs::fchown(&worker_log, Some(rustix::fs::Uid::from_raw(id)), None)?;
+        }
         let ends = Ends::new(protocol.into(), control.into(), log.into(), config.value_limit_of(code))?;
         let (program, args) = config.guardian.split_first().ok_or_else(|| io::Error::other("no guardian is configured"))?;
         let charge = Charge {
             cgroup: tree.cgroup.clone().map(Into::into),
             scratch: tree.scratch.clone().into(),
             language: code.language.name().to_owned(),
-            limits: code.settings.limits.clone(),
+            limits: config.limits_of(code),
+            cell,
         };
         let mut guardian = Command::new(program)
             .args(args)
@@ -139,7 +163,7 @@ impl Worker {
             .args(&launch.args)
             .env_clear()
             .envs(environment(&config.env_allow, &code.settings.env))
-            .envs(launch.env.iter().map(|(name, value)| (name, value)))
+            .envs(charge.cell.iter().flat_map(|cell| cell.environment(WORK)))
             .env(MARKER, &tree.marker)
             .current_dir(&tree.scratch)
             .stdin(Stdio::from(OwnedFd::from(worker_protocol)))
@@ -171,7 +195,10 @@ impl Worker {
                 Arrival::ProtocolClosed => {}
                 Arrival::Frame(_) | Arrival::Garbage(_) => return Err("it does not keep to the protocol".to_string()),
                 Arrival::Control(line) => match line.split_at_checked(1) {
-                    Some(("s", pid)) => self.pid = pid.parse().map_err(|_| format!("its guardian says {line:?}"))?,
+                    Some(("s", pids)) => {
+                        let pids = pids.split_once(' ').and_then(|(pid, parent)| Some((pid.parse().ok()?, parent.parse().ok()?)));
+                        (self.pid, self.parent) = pids.ok_or_else(|| format!("its guardian says {line:?}"))?;
+                    }
                     Some(("f", reason)) => return Err(reason.to_string()),
                     Some(("e", how)) => return Err(format!("the interpreter {}", self.explain(how))),
                     Some(("l", sentence)) => return Err(sentence.to_string()),
@@ -211,6 +238,7 @@ impl Worker {
     /// What the worker's limits add to how it ended.
     pub(crate) fn explain(&self, how: &str) -> String {
         match self.limits.cpu_s {
+            _ if how.contains("SIGXFSZ") => format!("{how}: it wrote a file that is larger than its limit (limits.disk)"),
             Some(seconds) if how.contains("SIGXCPU") => format!("{how}: it used more processor time than its limit of {seconds} s (limits.cpu)"),
             _ => how.to_owned(),
         }
@@ -222,13 +250,14 @@ impl Worker {
         if fs::read_dir(&work).is_ok_and(|mut entries| entries.next().is_none()) {
             return Ok(());
         }
+        let user = self.user;
         let cleared = tokio::task::spawn_blocking(move || {
             let removed = match fs::symlink_metadata(&work) {
                 Ok(found) if found.is_dir() => fs::remove_dir_all(&work),
                 Ok(_) => fs::remove_file(&work),
                 Err(_) => Ok(()),
             };
-            removed.and_then(|()| fs::create_dir_all(&work))
+            removed.and_then(|()| fs::create_dir_all(&work)).and_then(|()| hand_over(&work, user))
         });
         cleared.await.map_err(io::Error::other)?
     }
@@ -244,7 +273,7 @@ impl Worker {
     }
 
     fn has_strays_by_parent(&self) -> bool {
-        let (worker, guardian) = (self.pid.to_string(), self.tree.guardian.to_string());
+        let (worker, parent, guardian) = (self.pid.to_string(), self.parent.to_string(), self.tree.guardian.to_string());
         let children = |of: &str, own: &str| match fs::read_dir(format!("/proc/{of}/task")) {
             Ok(threads) => threads
                 .flatten()
@@ -252,7 +281,7 @@ impl Worker {
                 .any(|text| text.split_ascii_whitespace().any(|pid| pid != own && lives(pid))),
             Err(_) => true,
         };
-        children(&worker, "") || children(&guardian, &worker)
+        children(&worker, "") || children(&parent, &worker) || (parent != guardian && children(&guardian, &parent))
     }
 
     /// Kills the whole tree and returns once it is proven dead; `Err` names what does not die.
@@ -287,6 +316,14 @@ impl Worker {
     pub(crate) fn into_guardian(self) -> Child {
         self.guardian
     }
+}
+
+/// The worker's folder, and in it the attempt's.
+fn make_scratch(scratch: &Path, user: Option<u32>) -> io::Result<()> {
+    let work = scratch.join(WORK);
+    fs::create_dir_all(&work)?;
+    fs::set_permissions(scratch, fs::Permissions::from_mode(0o700))?;
+    hand_over(&work, user).and_then(|()| hand_over(scratch, user))
 }
 
 fn lives(pid: &str) -> bool {

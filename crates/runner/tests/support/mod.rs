@@ -107,7 +107,7 @@ pub fn call(args: &str, timeout: Option<Duration>) -> Call {
     };
     static ATTEMPTS: AtomicUsize = AtomicUsize::new(1);
     let attempt_id = format!("attempt-{}", ATTEMPTS.fetch_add(1, Ordering::Relaxed));
-    Call { attempt_id, args: args.into(), context, timeout }
+    Call { attempt_id, args: args.into(), context, timeout, secrets: None }
 }
 
 pub fn script(source: &str) -> Arc<ScriptCode> {

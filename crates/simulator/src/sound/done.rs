@@ -1,6 +1,6 @@
 //! Nothing that is done is done again: not an entry that is complete, not the undoing of an effect that is undone.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use viat_engine::journal::{Batch, Event};
 use viat_engine::path::{Path, Purpose};
@@ -18,6 +18,8 @@ enum Done {
     Passed,
     /// Undone by the flow, which does not come back to it.
     UndoneByFlow,
+    /// The same, and the run was resumed since: it may be done again.
+    UndoneBefore,
     /// Undone by the run's end: a resumed run does it again.
     UndoneByEnd,
     /// Nobody undoes it any more by itself.
@@ -33,6 +35,11 @@ struct Books {
     ending: bool,
     /// Whether the run has ended: only a person begins anew.
     ended: bool,
+    /// The `compensate` entry that is to undo an effect, or has.
+    undoes: BTreeMap<Path, Path>,
+    /// Since the run was resumed: effects that are used although they are undone, and entries that undo.
+    used: BTreeSet<Path>,
+    passed: BTreeSet<Path>,
 }
 
 /// Checks a journal.
@@ -52,8 +59,17 @@ impl Books {
                 self.may_run(path)?;
                 self.reach(path);
             }
-            Event::WaitEntered { path, .. } | Event::ReviewRequested { path, .. } | Event::LoopEntered { path, .. } | Event::CompensateEntered { path, .. } => {
+            Event::WaitEntered { path, .. } | Event::ReviewRequested { path, .. } | Event::LoopEntered { path, .. } => self.reach(path),
+            Event::CompensateEntered { path, effects, .. } => {
                 self.reach(path);
+                self.passed.insert(path.clone());
+                self.undoes.extend(effects.iter().map(|effect| (effect.clone(), path.clone())));
+            }
+            Event::AlreadyCompleted { path } => {
+                self.passed.insert(path.clone());
+                if self.entries.get(path) == Some(&Done::UndoneBefore) {
+                    self.used.insert(path.clone());
+                }
             }
             Event::AttemptStarted { path, .. } => match path.purpose() {
                 Purpose::Work => self.may_run(path)?,
@@ -79,14 +95,32 @@ impl Books {
             Event::Resumed { from, accept_repeat, .. } => {
                 (self.ending, self.ended) = (false, false);
                 self.entries.retain(|_, done| *done != Done::UndoneByEnd);
+                self.entries.values_mut().filter(|done| **done == Done::UndoneByFlow).for_each(|done| *done = Done::UndoneBefore);
+                self.used.clear();
+                self.passed.clear();
                 if let Some(from) = from {
                     self.again(from, accept_repeat.is_some())?;
                 }
             }
-            Event::Succeeded { .. } | Event::Failed { .. } | Event::Cancelled { .. } => self.ended = true,
+            Event::Succeeded { .. } => {
+                self.ended = true;
+                self.undone_things_were_undone_again()?;
+            }
+            Event::Failed { .. } | Event::Cancelled { .. } => self.ended = true,
             _ => {}
         }
         Ok(())
+    }
+
+    /// What a resumed run used although it was undone is what its flow undoes anyway.
+    fn undone_things_were_undone_again(&self) -> Result<(), String> {
+        // A loop that is used again as a whole stands for all that is inside it.
+        let passed = |by: &Path| self.passed.iter().any(|path| path == by || is_inside(by.as_str(), path.as_str()));
+        let missed = |path: &&Path| self.undoes.get(*path).is_none_or(|by| !passed(by));
+        match self.used.iter().find(missed) {
+            Some(path) => Err(format!("{path} is undone, yet the run succeeded with it, and not past the entry that undid it")),
+            None => Ok(()),
+        }
     }
 
     fn reach(&mut self, path: &Path) {
@@ -100,7 +134,7 @@ impl Books {
 
     fn may_run(&self, path: &Path) -> Result<(), String> {
         match self.entries.get(path) {
-            None | Some(Done::MayBeRepeated) => Ok(()),
+            None | Some(Done::MayBeRepeated | Done::UndoneBefore) => Ok(()),
             Some(done) => Err(format!("{path} runs again although it is complete ({done:?})")),
         }
     }

@@ -36,6 +36,11 @@ fn record(world: &World<'_>, effects: &[LedgerRecord]) -> Result<(), String> {
     if (record.version, record.deadline, &record.outputs) != (run.version, run.deadline, &run.outputs) {
         return Err(format!("the record has version {}, deadline {:?} and outputs {:?}, the run not", record.version, record.deadline, record.outputs));
     }
+    let mut uncertain: Vec<&Path> = record.uncertain.iter().collect();
+    uncertain.sort();
+    if uncertain != run.uncertain() {
+        return Err(format!("the record's unknown outcomes are {uncertain:?}, the run's {:?}", run.uncertain()));
+    }
     let open = record.deferred.iter().filter(|task| !task.discarded).map(|task| (&task.path, task.attempt, &task.args));
     let kept = run.deferred_tasks().iter().map(|task| (&task.path, task.attempt, &task.args));
     // What a run that ended badly keeps, in case it is resumed, is shown as discarded.

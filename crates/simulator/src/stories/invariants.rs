@@ -101,6 +101,7 @@ fn followed(world: &World<'_>, course: Course, at: Millis, event: &Event) -> Res
         (Course::Stopping(..), Event::AttemptCancelled { .. } | Event::TaskDeferred { .. }) => course,
         (Course::Undoing(Ending::Failed), Event::Failed { .. }) | (Course::Undoing(Ending::Cancelled), Event::Cancelled { .. }) => Course::Ended,
         (Course::Stopping(..) | Course::Undoing(_), Event::AttemptSucceeded { path, .. } | Event::AttemptFailed { path, .. }) if undoes(path) => course,
+        (Course::Undoing(Ending::Failed), Event::CancelRequested { .. }) => Course::Undoing(Ending::Cancelled),
         (Course::Undoing(_), Event::AttemptStarted { path, .. }) if undoes(path) => course,
         (
             Course::Undoing(_),

@@ -125,3 +125,27 @@ pub fn catalogue_guard(store: &dyn Store) {
     done(store, at_one());
     expect_refusal!(commit(store, at_one()), StoreError::Conflict { expected: 1, actual: 2, .. });
 }
+
+/// What is erased is gone at every revision, for a deleted asset too; what is kept, and what others have, is as it was.
+pub fn erasure(store: &dyn Store) {
+    let erase = |name: &str, below| Op::EraseAsset { name: AssetName::new("resource", name), below };
+    expect_refusal!(commit(store, erase("s", 9)), StoreError::Missing { .. });
+    for text in ["1", "2", "3"] {
+        done(store, vec![put("resource", "s", text, &[]), put("resource", "t", text, &[])]);
+    }
+    done(store, erase("s", 3));
+    let read = |name: &str, version| body(store, "resource", name, At::Version(version)).expect("there");
+    assert_eq!([1, 2, 3].map(|version| read("s", version)), ["", "", "3"]);
+    assert_eq!([1, 2, 3].map(|version| read("t", version)), ["1", "2", "3"]);
+    assert_eq!(body(store, "resource", "s", At::Revision(3)).as_deref(), Some(""));
+    let versions = store.asset_versions(&AssetName::new("resource", "s")).expect("readable");
+    assert_eq!(versions.iter().map(|info| (info.version, info.size)).collect::<Vec<_>>(), [(1, 0), (2, 0), (3, 1)]);
+    assert_eq!(versions[0].hash, Hash::of(b"1"));
+    // A unit that is refused erases nothing.
+    expect_refusal!(commit(store, vec![erase("s", 9), delete("resource", "unknown")]), StoreError::Missing { .. });
+    assert_eq!(read("s", 3), "3");
+    done(store, vec![delete("resource", "s"), erase("s", u64::MAX)]);
+    assert_eq!(read("s", 3), "");
+    assert_eq!(done(store, put("resource", "s", "4", &[])).outcomes, [Outcome::AssetPut { version: 4, revision: 8 }]);
+    assert_eq!(read("s", 4), "4");
+}

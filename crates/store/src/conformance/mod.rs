@@ -70,6 +70,7 @@ checks![
     references_of_old_versions,
     deletion_in_one_unit,
     catalogue_guard,
+    erasure,
     review_round_trip,
     review_lists,
     review_in_a_unit,

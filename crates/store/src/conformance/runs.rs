@@ -12,6 +12,7 @@ pub fn run_round_trip(store: &dyn Store) {
         error_code: Some("late".to_owned()),
         ended_at: Some(i64::MAX),
         status_since: Some(-7),
+        moved_to: Some(3),
     };
     let row = RunRow { owner: None, summary, ..row("r") };
     let first = EncodedBatch { body: b"{}".to_vec(), events: 7 };

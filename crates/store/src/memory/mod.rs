@@ -251,6 +251,10 @@ impl Store for MemoryStore {
         self.read(|state| state.referrers(name))
     }
 
+    fn check(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     fn revision(&self) -> Result<u64, StoreError> {
         self.read(|state| state.revision)
     }

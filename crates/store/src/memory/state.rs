@@ -155,6 +155,7 @@ impl State {
             }
             Op::PutAsset { name, body, hash, refs, at } => Ok(self.put_asset(name, body, *hash, refs, *at, undo)),
             Op::DeleteAsset { name, at } => self.delete_asset(name, *at, undo),
+            Op::EraseAsset { name, below } => self.erase_asset(name, *below, undo),
             Op::SetRefs { from, version, to } => {
                 let newest = self.live_version(from).ok_or_else(|| missing(from))?;
                 if *version == 0 || *version > newest {
@@ -263,6 +264,24 @@ impl State {
             self.replace_refs(name, version, &[], undo);
         }
         Ok(Outcome::AssetDeleted { revision })
+    }
+
+    fn erase_asset(&mut self, name: &AssetName, below: u64, undo: &mut Vec<Undo>) -> Result<Outcome, StoreError> {
+        let history = self.assets.get_mut(name).filter(|history| !history.is_empty()).ok_or_else(|| missing(name))?;
+        let mut before = Vec::new();
+        for entry in history.iter_mut().filter(|entry| entry.version.is_some_and(|version| version < below)) {
+            before.push((entry.revision, std::mem::take(&mut entry.body)));
+        }
+        let name = name.clone();
+        undo.push(Box::new(move |state| {
+            let entries = state.assets.get_mut(&name).into_iter().flatten();
+            for entry in entries {
+                if let Some((_, body)) = before.iter_mut().find(|(revision, _)| *revision == entry.revision) {
+                    entry.body = std::mem::take(body);
+                }
+            }
+        }));
+        Ok(Outcome::Done)
     }
 
     /// Adds to an asset's history at the next revision.

@@ -90,6 +90,7 @@ fn op(conn: &Connection, known: &mut KnownRuns, op: &Op) -> Result<Outcome, Stop
         Op::PutBlob { hash, bytes } => put_blob(conn, hash, bytes),
         Op::PutAsset { name, body, hash, refs, at } => assets::put(conn, name, body, hash, refs, *at),
         Op::DeleteAsset { name, at } => assets::delete(conn, name, *at),
+        Op::EraseAsset { name, below } => assets::erase(conn, name, *below),
         Op::SetRefs { from, version, to } => assets::set_refs(conn, from, *version, to),
     }
 }
@@ -98,8 +99,8 @@ fn create_run(conn: &Connection, known: &mut KnownRuns, row: &RunRow, first: &En
     let summary = &row.summary;
     let inserted = conn
         .prepare_cached(
-            "INSERT INTO runs (id, workflow, version, revision, owner, created_at, status, wake_at, error_class, error_code, ended_at, status_since) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+            "INSERT INTO runs (id, workflow, version, revision, owner, created_at, status, wake_at, error_class, error_code, ended_at, status_since, moved_to) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
         )?
         .insert(params![
             row.id.as_str(),
@@ -114,6 +115,7 @@ fn create_run(conn: &Connection, known: &mut KnownRuns, row: &RunRow, first: &En
             summary.error_code,
             summary.ended_at,
             summary.status_since,
+            summary.moved_to.map(int),
         ]);
     let key = match inserted {
         Err(error) if is_duplicate(&error) => return Err(StoreError::Exists { what: format!("run {}", row.id) }.into()),
@@ -160,8 +162,19 @@ fn insert_batch(conn: &Connection, key: i64, number: u64, batch: &EncodedBatch) 
 }
 
 fn summarise(conn: &Connection, key: i64, summary: &Summary) -> Result<(), Stop> {
-    conn.prepare_cached("UPDATE runs SET status = ?2, wake_at = ?3, error_class = ?4, error_code = ?5, ended_at = ?6, status_since = ?7 WHERE key = ?1")?
-        .execute(params![key, summary.status, summary.wake_at, summary.error_class, summary.error_code, summary.ended_at, summary.status_since])?;
+    conn.prepare_cached(
+        "UPDATE runs SET status = ?2, wake_at = ?3, error_class = ?4, error_code = ?5, ended_at = ?6, status_since = ?7, moved_to = ?8 WHERE key = ?1",
+    )?
+    .execute(params![
+        key,
+        summary.status,
+        summary.wake_at,
+        summary.error_class,
+        summary.error_code,
+        summary.ended_at,
+        summary.status_since,
+        summary.moved_to.map(int)
+    ])?;
     Ok(())
 }
 

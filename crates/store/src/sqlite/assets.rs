@@ -52,6 +52,17 @@ pub(super) fn delete(conn: &Connection, name: &AssetName, at: Millis) -> Result<
     Ok(Outcome::AssetDeleted { revision: revision.unsigned_abs() })
 }
 
+/// Empties the bodies of the versions below a number.
+pub(super) fn erase(conn: &Connection, name: &AssetName, below: u64) -> Result<Outcome, Stop> {
+    let known: bool =
+        conn.prepare_cached("SELECT EXISTS (SELECT 1 FROM assets WHERE kind = ?1 AND name = ?2)")?.query_row([&name.kind, &name.name], |row| row.get(0))?;
+    if !known {
+        return Err(missing(name).into());
+    }
+    conn.prepare_cached("UPDATE assets SET body = x'' WHERE kind = ?1 AND name = ?2 AND version < ?3")?.execute(params![name.kind, name.name, int(below)])?;
+    Ok(Outcome::Done)
+}
+
 /// Replaces one version's references.
 pub(super) fn set_refs(conn: &Connection, from: &AssetName, version: u64, to: &[AssetName]) -> Result<Outcome, Stop> {
     let newest = live_version(conn, from)?.ok_or_else(|| missing(from))?;

@@ -35,6 +35,7 @@ impl Home {
 
     /// Opens the connection that writes, making the home if it is not there.
     pub fn open_writer(&self) -> Result<Connection, StoreError> {
+        self.refuse_lost_database()?;
         make_dir(&self.owners)?;
         touch(&self.db)?;
         for path in [&self.dir, &self.owners, &self.db] {
@@ -51,6 +52,17 @@ impl Home {
         }
         self.check_pragmas(&conn).map_err(|error| self.explain(&error))??;
         Ok(conn)
+    }
+
+    /// A home that was used has a database. One in its place that is new would lose what the write-ahead log still has.
+    fn refuse_lost_database(&self) -> Result<(), StoreError> {
+        let size = |path: &Path| fs::metadata(path).map(|found| found.len()).unwrap_or(0);
+        let logs = fs::read_dir(self.dir.join("logs")).is_ok_and(|mut entries| entries.next().is_some());
+        if size(&self.db) > 0 || (size(&self.dir.join("viat.db-wal")) == 0 && !logs) {
+            return Ok(());
+        }
+        let detail = "it is missing or empty, although this home was used: restore it, or move the folder away to begin anew".to_owned();
+        Err(StoreError::Corrupt { path: self.db.display().to_string(), detail })
     }
 
     /// Opens a connection that reads.

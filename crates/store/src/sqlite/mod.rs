@@ -193,6 +193,12 @@ impl Store for SqliteStore {
         self.pool.read(|conn| assets::referrers(conn, name))
     }
 
+    fn check(&self) -> Result<(), StoreError> {
+        let found: String = self.pool.read(|conn| conn.query_row("PRAGMA quick_check(1)", [], |row| row.get(0)))?;
+        let path = self.home.db.display().to_string();
+        if found == "ok" { Ok(()) } else { Err(StoreError::Corrupt { path, detail: found }) }
+    }
+
     fn revision(&self) -> Result<u64, StoreError> {
         self.pool.read(assets::revision)
     }

@@ -6,7 +6,7 @@ use viat_engine::journal::Millis;
 use super::apply::int;
 use crate::{EncodedBatch, OpenRuns, OwnerId, RunFilter, RunId, RunRow, Summary};
 
-const ROW: &str = "id, workflow, version, revision, owner, created_at, status, wake_at, error_class, error_code, ended_at, status_since";
+const ROW: &str = "id, workflow, version, revision, owner, created_at, status, wake_at, error_class, error_code, ended_at, status_since, moved_to";
 
 fn row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
     Ok(RunRow {
@@ -23,6 +23,7 @@ fn row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
             error_code: row.get(9)?,
             ended_at: row.get(10)?,
             status_since: row.get(11)?,
+            moved_to: row.get::<_, Option<i64>>(12)?.map(i64::unsigned_abs),
         },
     })
 }

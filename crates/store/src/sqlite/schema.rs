@@ -3,7 +3,7 @@
 use rusqlite::{Connection, TransactionBehavior};
 
 /// The format that this code reads and writes.
-pub(super) const FORMAT: i64 = 3;
+pub(super) const FORMAT: i64 = 4;
 
 /// "viat" in ASCII: tells our databases from other programs'.
 pub(super) const APPLICATION_ID: i64 = 0x7669_6174;
@@ -17,6 +17,7 @@ pub(super) const APPLICATION_ID: i64 = 0x7669_6174;
 ///   because each index is a page more in the log for every batch that creates or ends a run.
 /// - A tombstone is an `assets` row without a version; the row id is the catalogue revision.
 /// - `runs.status_since` has no index: only unfinished runs are asked about it, and those have one.
+/// - `runs.moved_to` is the version that a run was migrated to; `version` stays what its journal begins with.
 /// - `reviews` names runs by their ids, because reviews are listed with them and seldom by them; `assignees` is a JSON array.
 /// - `refs` holds only the references of live assets.
 ///
@@ -104,6 +105,9 @@ CREATE INDEX reviews_run ON reviews (run, key);
 ",
     "
 ALTER TABLE runs ADD COLUMN status_since INTEGER;
+",
+    "
+ALTER TABLE runs ADD COLUMN moved_to INTEGER;
 ",
 ];
 

@@ -23,6 +23,7 @@ mod route;
 mod routes;
 mod runs;
 mod shapes;
+mod shelf;
 mod take;
 mod tokens;
 mod waiters;
@@ -40,15 +41,18 @@ use tokio::net::{TcpListener, UnixListener};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use viat_runner::driver::{Driver, News, Observer};
-use viat_store::Store;
+use viat_runner::script::Profile;
+use viat_store::{Store, StoreError};
 
 use crate::cli::error::CliError;
 use crate::cli::output::Output;
 use crate::observe::Metrics;
+use crate::schedules::keeper::Keeper;
 use crate::signature::Seen;
 use crate::socket::{self, Place};
 use crate::wiring::{Home, Mode};
-use access::{Bounds, Door, Gate};
+pub use access::Door;
+use access::{Bounds, Gate};
 use commands::Commands;
 pub use commands::{CommandBody, Kind, Want};
 use events::Ears;
@@ -96,6 +100,8 @@ pub struct Engine {
     pub ears: Ears,
     /// Commands that were typed elsewhere.
     pub commands: Commands,
+    /// How far scripts are kept from this machine, also those of commands that the server runs.
+    pub profile: Profile,
     /// Whether everybody outside needs a token.
     pub tokens: bool,
     /// Signatures of requests that were seen.
@@ -103,8 +109,7 @@ pub struct Engine {
 }
 
 /// Serves a home until it is told to end.
-pub fn serve(home: &Home, wanted: &Wanted, output: &Output) -> Result<(), CliError> {
-    let door = door(home, wanted)?;
+pub fn serve(home: &Home, wanted: &Wanted, door: Door, output: &Output) -> Result<(), CliError> {
     let _lock = socket::lock(&home.folder)?;
     let (waiters, progress, metrics, ears) = (Waiters::default(), Listener::default(), Arc::new(Metrics::default()), Ears::default());
     let mode = Mode {
@@ -130,17 +135,20 @@ pub fn serve(home: &Home, wanted: &Wanted, output: &Output) -> Result<(), CliErr
         progress,
         ears,
         commands: Commands::default(),
+        profile: home.profile()?,
         tokens: door == Door::Tokens,
         seen: Arc::default(),
     };
+    let keeper = Keeper::begin(Arc::clone(&home.store), Arc::clone(&driver), output.clone());
     let served = runtime.block_on(listen(&home.folder, wanted, door, engine, output));
+    keeper.end();
     driver.shut_down(DRAIN);
     socket::remove(&home.folder, &Place::Server);
     served
 }
 
 /// Whether everybody needs a token: all do, unless the home's owner serves it to this machine alone.
-fn door(home: &Home, wanted: &Wanted) -> Result<Door, CliError> {
+pub fn door(home: &Home, wanted: &Wanted) -> Result<Door, CliError> {
     let address = wanted.address.ip();
     let owner = std::fs::metadata(&home.folder).map_err(|error| CliError::failed(format!("{} cannot be looked at: {error}", home.folder.display())))?.uid();
     let why = if !address.is_loopback() {
@@ -166,6 +174,8 @@ fn note_trouble(output: Output, next: Observer) -> Observer {
         match news {
             News::Troubled(error) if !troubled.swap(true, Ordering::Relaxed) => output.note(&format!("store: {error}; what is to be written is tried again")),
             News::Events(_) if troubled.swap(false, Ordering::Relaxed) => output.note("store: it writes again"),
+            // A request with a key that is taken has been answered with the run that has it.
+            News::Lost(StoreError::KeyTaken { .. }) => {}
             News::Lost(error) => output.note(&format!("run {run} is let go of: {error}")),
             _ => {}
         }

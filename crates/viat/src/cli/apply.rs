@@ -1,4 +1,4 @@
-//! `viat apply`: makes the home's scripts and workflows those of a project folder.
+//! `viat apply`: makes the home's resources, scripts and workflows those of a project folder.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -7,17 +7,21 @@ use std::process::ExitCode;
 use clap::Args;
 use serde::Serialize;
 use viat_runner::assets::{self, SCRIPT, WORKFLOW};
+use viat_runner::resources::{Body, Kind, MAX_TEXT, RESOURCE};
 use viat_runner::script::Language;
 use viat_runner::script::environments::State;
-use viat_store::{AssetName, At, Hash};
+use viat_store::{Asset, AssetName, At, Hash};
 
 use super::error::CliError;
 use super::output::Output;
-use super::{build, inputs, script, versions, workflow};
+use super::{build, inputs, resource, script, versions, workflow};
 use crate::wiring::Home;
 
 /// The largest file of a project.
 const MAX_FILE: u64 = 1 << 20;
+
+/// The folders in which a project has its files; nothing else of it is read.
+pub const FOLDERS: [&str; 3] = ["scripts", "resources", "workflows"];
 
 /// The endings of scripts' files.
 const SCRIPTS: [(&str, Language); 10] = [
@@ -32,13 +36,16 @@ const SCRIPTS: [(&str, Language); 10] = [
     ("http.yaml", Language::Http),
     ("http.yml", Language::Http),
 ];
+/// The endings of resources' files. Secrets have none: they are no part of a project.
+const RESOURCES: [(&str, Kind); 5] = [("prompt.md", Kind::Prompt), ("prompt.txt", Kind::Prompt), ("json", Kind::Json), ("md", Kind::Text), ("txt", Kind::Text)];
 /// The endings of workflows' files.
 const WORKFLOWS: [&str; 3] = ["yaml", "yml", "json"];
 
 /// What `apply` takes.
 #[derive(Args)]
 pub struct ApplyArgs {
-    /// The project folder: scripts/*.py (or .js, .ts, .sh, .http.yaml) and workflows/*.yaml (or .yml, .json).
+    /// The project folder: scripts/*.py (or .js, .ts, .sh, .http.yaml), workflows/*.yaml (or .yml, .json) and resources/*.prompt.md
+    /// (or .prompt.txt, .json, .md, .txt).
     #[arg(default_value = ".")]
     dir: PathBuf,
     /// Say what would be done, and do nothing.
@@ -67,7 +74,7 @@ enum Action {
     Unchanged,
 }
 
-/// Does it: scripts first, then workflows, those that are called before those that call them.
+/// Does it: resources first, then scripts, then workflows, those that are called before those that call them.
 pub fn run(args: &ApplyArgs, home: &Home, output: &Output) -> Result<ExitCode, CliError> {
     let plan = plan(&args.dir, home)?;
     if !args.dry_run {
@@ -102,11 +109,12 @@ pub fn apply(dir: &Path, home: &Home, output: &Output) -> Result<(), CliError> {
 fn plan(dir: &Path, home: &Home) -> Result<Vec<Step>, CliError> {
     let scripts = found(&dir.join("scripts"), &SCRIPTS.map(|(ending, _)| ending))?;
     let workflows = found(&dir.join("workflows"), &WORKFLOWS)?;
-    if scripts.is_empty() && workflows.is_empty() {
+    let resources = found(&dir.join("resources"), &RESOURCES.map(|(ending, _)| ending))?;
+    if scripts.is_empty() && workflows.is_empty() && resources.is_empty() {
         return Err(CliError::usage(format!("{} has no scripts (scripts/*.py, .js, .ts, .sh, .http.yaml) and no workflows/*.yaml", dir.display()))
             .help("`viat init` makes a project folder"));
     }
-    for (kind, files) in [(SCRIPT, &scripts), (WORKFLOW, &workflows)] {
+    for (kind, files) in [(RESOURCE, &resources), (SCRIPT, &scripts), (WORKFLOW, &workflows)] {
         let mut seen: BTreeMap<&str, &Path> = BTreeMap::new();
         for file in files {
             if let Some(other) = seen.insert(stem(file), file) {
@@ -114,9 +122,10 @@ fn plan(dir: &Path, home: &Home) -> Result<Vec<Step>, CliError> {
             }
         }
     }
+    let resources = resources.into_iter().map(|file| step(RESOURCE, file, home));
     let scripts = scripts.into_iter().map(|file| step(SCRIPT, file, home));
     let workflows = workflows.into_iter().map(|file| step(WORKFLOW, file, home));
-    scripts.chain(workflows).collect()
+    resources.chain(scripts).chain(workflows).collect()
 }
 
 fn found(folder: &Path, endings: &[&str]) -> Result<Vec<PathBuf>, CliError> {
@@ -128,7 +137,7 @@ fn found(folder: &Path, endings: &[&str]) -> Result<Vec<PathBuf>, CliError> {
 /// The asset's name: the file's, without its ending.
 fn stem(file: &Path) -> &str {
     let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    let known = SCRIPTS.iter().map(|(ending, _)| *ending).chain(WORKFLOWS);
+    let known = SCRIPTS.iter().map(|(ending, _)| *ending).chain(RESOURCES.iter().map(|(ending, _)| *ending)).chain(WORKFLOWS);
     let stems = known.filter_map(|ending| name.strip_suffix(ending)?.strip_suffix('.'));
     // `.http.yaml` is longer than `.yaml`
     stems.min_by_key(|stem| stem.len()).unwrap_or(name)
@@ -143,14 +152,32 @@ fn language(file: &Path) -> Language {
 fn step(kind: &'static str, file: PathBuf, home: &Home) -> Result<Step, CliError> {
     let name = stem(&file).to_owned();
     inputs::name(kind, &name)?;
-    let hash = Hash::of(&inputs::file(&file, MAX_FILE)?);
+    let limit = if kind == RESOURCE { MAX_TEXT as u64 } else { MAX_FILE };
+    let hash = Hash::of(&inputs::file(&file, limit)?);
     let stored = home.store.asset(&AssetName::new(kind, name.as_str()), At::Latest).map_err(CliError::store)?;
     let action = match stored {
         None => Action::Create,
-        Some(asset) if asset.info.hash == hash => Action::Unchanged,
+        Some(asset) if asset.info.hash == hash && (kind != RESOURCE || is_of(kind_of(&file), &asset)) => Action::Unchanged,
         Some(_) => Action::Update,
     };
     Ok(Step { kind, name, action, file })
+}
+
+/// What a resource is by its file's ending.
+fn kind_of(file: &Path) -> Kind {
+    let name = file.to_string_lossy();
+    RESOURCES.iter().find(|(ending, _)| name.ends_with(&format!(".{ending}"))).map_or(Kind::Text, |(_, kind)| *kind)
+}
+
+fn is_of(kind: Kind, asset: &Asset) -> bool {
+    serde_json::from_slice::<Body>(&asset.body).is_ok_and(|body| body.kind() == kind)
+}
+
+fn save_resource(step: &Step, home: &Home) -> Result<(), CliError> {
+    let (kind, shown) = (kind_of(&step.file), step.file.display().to_string());
+    let text = String::from_utf8(inputs::file(&step.file, MAX_TEXT as u64)?).map_err(|_| CliError::usage(format!("{shown} is not UTF-8 text")))?;
+    let text = resource::checked(&step.name, kind, text, &shown)?;
+    resource::save(&step.name, kind, &text, home).map(|_| ())
 }
 
 fn publish(plan: &[Step], home: &Home) -> Result<(), CliError> {
@@ -166,9 +193,14 @@ fn publish(plan: &[Step], home: &Home) -> Result<(), CliError> {
 
 fn carry_out(plan: &[Step], home: &Home, output: &Output) -> Result<(), CliError> {
     let open: Vec<&Step> = plan.iter().filter(|step| step.action != Action::Unchanged).collect();
+    for step in open.iter().filter(|step| step.kind == RESOURCE) {
+        save_resource(step, home)?;
+    }
     for step in open.iter().filter(|step| step.kind == SCRIPT) {
-        if let Some(request) = script::save(&step.name, language(&step.file), &step.file, home)?.request
-            && build::begin(&request, home)? == State::Building
+        let saved = script::save(&step.name, language(&step.file), &step.file, home)?;
+        saved.warn_of_secrets(&step.name, home, output)?;
+        if let Some(request) = &saved.request
+            && build::begin(request, home)? == State::Building
         {
             output.note(&format!("script {}: its environment is being built; how far it is: viat env list", step.name));
         }

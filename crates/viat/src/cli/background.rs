@@ -15,6 +15,7 @@ use super::history::unreadable;
 use super::output::Output;
 use super::progress::Progress;
 use super::review::user;
+use super::tell::patiently;
 use super::test::{conclude, follow, warn_of_deadline};
 use super::{find_run, inputs};
 use crate::audit::Change;
@@ -115,9 +116,12 @@ pub fn cancel(args: &CancelArgs, home: &Home, output: &Output) -> Result<(), Cli
 
 /// Without a server the run is taken over for as long as it takes to end it.
 fn cancel_here(id: &RunId, args: &CancelArgs, home: &Home, output: &Output) -> Result<(), CliError> {
-    let driver = home.driver(output)?;
     let (by, reason) = (args.by.clone().or_else(user), args.reason.clone());
-    driver.cancel(id, by.clone(), reason.clone()).map_err(CliError::driver)?;
+    let _driver = patiently(|| {
+        let driver = home.driver(output)?;
+        driver.cancel(id, by.clone(), reason.clone()).map_err(CliError::driver)?;
+        Ok(driver)
+    })?;
     home.note(Change { by, reason, ..Change::of("run.cancel", id.as_str()) })?;
     let until = std::time::Instant::now() + END_WITHIN;
     loop {

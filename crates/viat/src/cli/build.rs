@@ -3,6 +3,7 @@
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
+use viat_runner::script::Profile;
 use viat_runner::script::environments::{Request, State};
 
 use super::error::CliError;
@@ -67,6 +68,7 @@ fn spawn(key: &str, home: &Home) -> std::io::Result<()> {
     let mut builder = Command::new("/proc/self/exe")
         .args(["env", BUILDER, key, "--home"])
         .arg(folder)
+        .env("VIAT_PROFILE", home.profile().unwrap_or(Profile::Strict).name())
         .current_dir("/")
         .stdin(Stdio::null())
         .stdout(Stdio::null())

@@ -23,7 +23,7 @@ pub fn script(language: Language, file: &Path, source: String, home: &Home) -> R
     if source.trim().is_empty() {
         return Err(CliError::usage(format!("{}: the script is empty", file.display())));
     }
-    let metadata = Metadata::of(language, &source).map_err(|wrong| {
+    let mut metadata = Metadata::of(language, &source).map_err(|wrong| {
         let snippet = source.lines().nth(wrong.line.saturating_sub(1) as usize).unwrap_or_default().to_owned();
         refused(file, &ScriptDiagnostic { line: wrong.line, column: 1, message: wrong.message, snippet })
     })?;
@@ -31,7 +31,7 @@ pub fn script(language: Language, file: &Path, source: String, home: &Home) -> R
         Language::Python => (python(file, &source, home)?, None),
         Language::JavaScript => javascript(file, &source, home)?,
         Language::Shell => (inspect_shell(&source).map_err(|problem| refused(file, &problem))?, None),
-        Language::Http => request(file, &source)?,
+        Language::Http => request(file, &source, &mut metadata)?,
     };
     let environment = Request::of(language, &metadata).map(|request| request.key());
     Ok(ScriptAsset { language: language.name().to_owned(), source, code, info, metadata, environment })
@@ -71,7 +71,7 @@ fn stripper(file: &Path, node: &viat_runner::script::Node, home: &Home) -> Resul
 }
 
 /// A request template, as data.
-fn request(file: &Path, source: &str) -> Result<(ScriptInfo, Option<String>), CliError> {
+fn request(file: &Path, source: &str, metadata: &mut Metadata) -> Result<(ScriptInfo, Option<String>), CliError> {
     let shown = file.display().to_string();
     let text = Source::new(&shown, source);
     let mut report = Report::new(&text);
@@ -82,6 +82,10 @@ fn request(file: &Path, source: &str) -> Result<(ScriptInfo, Option<String>), Cl
         let data = serde_json::to_value(&diagnostics).unwrap_or_default();
         return Err(CliError::usage(format!("{shown} is no request template; nothing was saved")).drawn(drawn, data));
     };
+    // a request says which secrets it needs by using them
+    metadata.settings.secrets.extend(template.secrets());
+    metadata.settings.secrets.sort();
+    metadata.settings.secrets.dedup();
     let (parameters, whole) = template.parameters();
     let parameter = |name: String, default: Option<String>, kind| Parameter { name, annotation: None, shape: None, default, kind };
     let mut parameters: Vec<Parameter> =

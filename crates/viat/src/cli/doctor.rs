@@ -5,9 +5,11 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use serde_json::json;
-use viat_runner::script::uses_cgroups;
+use viat_runner::resources;
+use viat_runner::script::{cgroup_holds, uses_cgroups};
 
 use super::error::CliError;
+use super::isolation;
 use super::output::Output;
 use crate::wiring::Home;
 
@@ -38,8 +40,10 @@ pub fn run(folder: &Path, output: &Output) -> Result<ExitCode, CliError> {
         checks.push(node(home));
         checks.push(shell());
         checks.extend(tools(home));
+        checks.extend(secrets(home));
         checks.push(sync(folder));
         checks.push(space(folder));
+        checks.extend(strict(home));
     }
     checks.push(trees());
     let bad = checks.iter().any(|check| check.verdict == Verdict::Bad);
@@ -69,16 +73,17 @@ impl Verdict {
 }
 
 fn database(folder: &Path, home: &Result<Home, CliError>) -> Check {
-    match home {
-        Ok(_) => {
-            Check { name: "database", verdict: Verdict::Good, found: format!("{} opens, WAL, synchronous=FULL", folder.join("viat.db").display()), fix: None }
+    let bad = |found: String, fix: &str| Check { name: "database", verdict: Verdict::Bad, found, fix: Some(fix.to_owned()) };
+    let home = match home {
+        Ok(home) => home,
+        Err(error) => return bad(error.message().to_owned(), "name a folder that can be written with --home or VIAT_HOME"),
+    };
+    match home.store.check() {
+        Ok(()) => {
+            let found = format!("{} is whole; WAL, synchronous=FULL", folder.join("viat.db").display());
+            Check { name: "database", verdict: Verdict::Good, found, fix: None }
         }
-        Err(error) => Check {
-            name: "database",
-            verdict: Verdict::Bad,
-            found: error.message().to_owned(),
-            fix: Some("name a folder that can be written with --home or VIAT_HOME".to_owned()),
-        },
+        Err(error) => bad(error.to_string(), "restore it from a backup"),
     }
 }
 
@@ -139,6 +144,29 @@ fn shell() -> Check {
     Check { name: "shell", verdict, found: text.to_owned(), fix: (!works).then(|| "install a POSIX shell (Debian: apt-get install dash)".to_owned()) }
 }
 
+/// Whether what is sealed can be opened; nothing where there are no secrets.
+fn secrets(home: &Home) -> Option<Check> {
+    let check = |verdict, found: String, fix: Option<String>| Some(Check { name: "secrets", verdict, found, fix });
+    let needed = match resources::keys_in_use(home.store.as_ref()) {
+        Ok(needed) if needed.is_empty() => return None,
+        Ok(needed) => needed,
+        Err(error) => return check(Verdict::Bad, error.to_string(), None),
+    };
+    let keys = home.keys();
+    let ring = match keys.load() {
+        Ok(ring) => ring,
+        Err(error) => return check(Verdict::Bad, error.to_string(), None),
+    };
+    if let Some((key, name)) = needed.iter().find(|(key, _)| !ring.has(key)) {
+        return check(Verdict::Bad, ring.missing(&format!("secret {name}"), key).to_string(), None);
+    }
+    if keys.are_open_to_others() {
+        let file = keys.file().display().to_string();
+        return check(Verdict::Poor, format!("others may read {file}"), Some(format!("chmod 600 {file}")));
+    }
+    check(Verdict::Good, format!("what is sealed can be opened; key {} seals", ring.first_id().unwrap_or_default()), None)
+}
+
 /// How long the disk takes to make a small write durable: the floor of every step.
 fn sync(folder: &Path) -> Check {
     let probe = folder.join("doctor.probe");
@@ -178,11 +206,40 @@ fn space(folder: &Path) -> Check {
     }
 }
 
-/// How a script's whole process tree is ended.
+/// What holds scripts that are not trusted; only who needs that misses it.
+fn strict(home: &Home) -> Vec<Check> {
+    match isolation::in_force(home) {
+        Ok(found) => {
+            let landlock = found.landlock.map_or("no Landlock".to_owned(), |version| format!("Landlock {version}"));
+            let user = if found.other_user { "another user than the engine's" } else { "the engine's user without rights" };
+            let text = format!("can be had: user, mount, pid, network, ipc and uts namespaces, seccomp, no new privileges, {landlock}; as {user}");
+            let fix = found.landlock.is_none().then(|| "Landlock is a second lock on files: Linux 5.13 or newer with landlock among its `lsm=`".to_owned());
+            vec![Check { name: "strict", verdict: Verdict::Good, found: text, fix }]
+        }
+        Err(problem) => {
+            vec![Check { name: "strict", verdict: Verdict::Poor, found: format!("cannot be had: {problem}"), fix: Some(isolation::HOW.to_owned()) }]
+        }
+    }
+}
+
+/// How a script's whole process tree is ended, and what holds its limits.
 fn trees() -> Check {
     if uses_cgroups() {
-        return Check { name: "processes", verdict: Verdict::Good, found: "each worker has a guardian and a cgroup of its own".to_owned(), fix: None };
+        let (held, fix) = match cgroup_holds().join(" and ") {
+            held if held.is_empty() => (
+                "which holds no limits: resource limits and the guardian's watch do".to_owned(),
+                Some("for limits that the kernel holds delegate the memory and pids controllers (systemd: Delegate=yes)".to_owned()),
+            ),
+            held => (format!("which holds its limits of {held}"), None),
+        };
+        return Check { name: "processes", verdict: Verdict::Good, found: format!("each worker has a guardian and a cgroup of its own, {held}"), fix };
     }
     let fix = Some("for the stronger proof run viat where it may make cgroups (v2, writable)".to_owned());
-    Check { name: "processes", verdict: Verdict::Good, found: "each worker has a guardian; cgroups cannot be made here".to_owned(), fix }
+    Check {
+        name: "processes",
+        verdict: Verdict::Good,
+        found: "each worker has a guardian; cgroups cannot be made here, so memory and processes are limited by resource limits and the guardian's watch"
+            .to_owned(),
+        fix,
+    }
 }

@@ -26,11 +26,12 @@ pub struct CliError {
     drawn: Option<String>,
     data: Option<serde_json::Value>,
     missing: bool,
+    held: bool,
 }
 
 impl CliError {
     fn new(code: u8, message: impl Into<String>) -> CliError {
-        CliError { code, message: message.into(), help: None, drawn: None, data: None, missing: false }
+        CliError { code, message: message.into(), help: None, drawn: None, data: None, missing: false, held: false }
     }
 
     /// The command, a file or an input is wrong.
@@ -60,6 +61,9 @@ impl CliError {
 
     /// The store refused or failed.
     pub fn store(error: StoreError) -> CliError {
+        if matches!(error, StoreError::Fenced { .. }) {
+            return CliError::held();
+        }
         let code = if error.is_refusal() { REFUSED } else { STORE };
         CliError::new(code, error.to_string())
     }
@@ -78,12 +82,23 @@ impl CliError {
         match error {
             DriverError::Store(error) => CliError::store(error),
             DriverError::Assets(error) => CliError::assets(error),
-            DriverError::Owned(_) => CliError::refused("another viat process on this home has the run, and that process is alive")
-                .help("wait until that process is through, or tell it from here: run cancel, event send, review decide and run settle reach it by themselves"),
+            DriverError::Owned(_) => CliError::held(),
             DriverError::Ended | DriverError::Refused(_) | DriverError::NotHere => CliError::refused(error.to_string()),
             DriverError::TooDeep | DriverError::TooBig(_) => CliError::usage(error.to_string()),
             DriverError::Io(_) | DriverError::Closed | DriverError::Crowded => CliError::new(STORE, error.to_string()),
         }
+    }
+
+    /// Another process has the run.
+    fn held() -> CliError {
+        let error = CliError::refused("another viat process on this home has the run, and that process is alive")
+            .help("wait until that process is through, or tell it from here: run cancel, event send, review decide and run settle reach it by themselves");
+        CliError { held: true, ..error }
+    }
+
+    /// Whether another process has the run; it may let go of it soon.
+    pub fn is_held(&self) -> bool {
+        self.held
     }
 
     /// The same, with what to do instead.
@@ -130,6 +145,11 @@ impl CliError {
     /// What was found, as data.
     pub fn data(&self) -> Option<&serde_json::Value> {
         self.data.as_ref()
+    }
+
+    /// Whether the store, not the caller, is at fault: the same may succeed later.
+    pub fn is_of_the_store(&self) -> bool {
+        self.code == STORE
     }
 
     /// The exit code.

@@ -35,7 +35,9 @@ pub fn run(command: &EventCommand, home: &Home, output: &Output) -> Result<ExitC
     let payload = inputs::json(data, "--data")?;
     let id = find_run(home.store.as_ref(), run)?;
     let body = json!({"name": name, "data": payload});
-    tell(&id, &format!("/api/v1/runs/{id}/events"), body, home, output, |driver, _| driver.send_event(&id, name.clone(), payload).map_err(CliError::driver))?;
+    tell(&id, &format!("/api/v1/runs/{id}/events"), body, home, output, |driver, _| {
+        driver.send_event(&id, name.clone(), payload.clone()).map_err(CliError::driver)
+    })?;
     if output.json {
         output.value(&json!({"run": id.as_str(), "event": name}))?;
     } else {

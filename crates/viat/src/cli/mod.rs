@@ -17,14 +17,17 @@ mod foreground;
 pub mod given;
 pub mod history;
 mod inputs;
+mod isolation;
 mod next;
 pub mod output;
 mod progress;
 mod recover;
 mod rehearse;
 mod remote;
+pub mod resource;
 pub mod review;
 pub mod run;
+pub mod schedule;
 mod scope;
 pub mod script;
 mod script_logs;
@@ -92,6 +95,12 @@ enum Command {
     /// Reviews: what runs ask people.
     #[command(subcommand)]
     Review(review::ReviewCommand),
+    /// Resources: prompts, JSON, texts and secrets that scripts ask for.
+    #[command(subcommand)]
+    Resource(resource::ResourceCommand),
+    /// Secrets: resources that are encrypted, given only to scripts that declare them, and masked in what they write.
+    #[command(subcommand)]
+    Secret(resource::SecretCommand),
     /// Endpoints: HTTP routes bound to published workflows.
     #[command(subcommand)]
     Endpoint(endpoint::EndpointCommand),
@@ -101,13 +110,16 @@ enum Command {
     /// The audit log: who changed or decided what, when and why.
     #[command(subcommand)]
     Audit(audit::AuditCommand),
+    /// Schedules: runs that begin by the clock, as long as a server runs.
+    #[command(subcommand)]
+    Schedule(schedule::ScheduleCommand),
     /// Environments: what scripts have installed for them.
     #[command(subcommand)]
     Env(environments::EnvCommand),
     /// Makes a project folder from an example.
     #[command(after_help = "Example:\n  viat init my-project --example recover\n  viat init books --example ledger")]
     Init(example::InitArgs),
-    /// Creates or updates every script and workflow of a project folder; what has not changed is left alone.
+    /// Creates or updates every script, workflow and resource of a project folder; what has not changed is left alone.
     #[command(after_help = "Example:\n  viat apply my-project\n  viat apply my-project --dry-run")]
     Apply(apply::ApplyArgs),
     /// The flagship example, end to end: what failed, what was retried, what was not repeated. Its review waits for a person,
@@ -163,6 +175,9 @@ fn dispatch(cli: &Cli, output: &Output) -> Result<ExitCode, CliError> {
         Command::Endpoint(command) => endpoint::run(command, &home()?, output),
         Command::Token(command) => token::run(command, &home()?, output),
         Command::Audit(command) => audit::run(command, &home()?, output),
+        Command::Schedule(command) => schedule::run(command, &home()?, output),
+        Command::Resource(command) => resource::run(command, &home()?, output),
+        Command::Secret(command) => resource::run_secret(command, &home()?, output),
         Command::Env(command) => environments::run(command, &home()?, output),
         Command::Init(args) => example::init(args, output),
         Command::Apply(args) => apply::run(args, &home()?, output),

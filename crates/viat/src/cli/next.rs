@@ -35,12 +35,13 @@ pub fn steps(record: &RunRecord, store: &dyn Store) -> Vec<String> {
 fn in_place(record: &RunRecord) -> Vec<String> {
     let undone_at_its_end = matches!(record.status, Status::Failed | Status::Cancelled);
     let rows = record.ledger.iter().filter(|row| undone_at_its_end && row.status != LedgerStatus::Compensated);
+    let unknown = record.uncertain.iter().filter(|_| undone_at_its_end).map(|path| format!("{path}: nobody knows whether its last attempt took effect"));
     let why = rows.filter_map(|row| Some((&row.path, row.status, row.reason.as_ref()?)));
-    why.map(|(path, status, reason)| {
+    let why = why.map(|(path, status, reason)| {
         let what = if status == LedgerStatus::Irreversible { "cannot be undone" } else { "is not undone" };
         printable(&format!("{path} {what}: {reason}"))
-    })
-    .collect()
+    });
+    unknown.chain(why).collect()
 }
 
 /// How to go on with a run that waits for a person's word on an attempt.

@@ -159,7 +159,7 @@ pub fn decided(decision: &Decision) -> String {
                 wait_ms.unwrap_or_default(),
                 remaining_ms.unwrap_or_default()
             ),
-            Reason::Cancelled => "not tried again: the run is being cancelled".to_owned(),
+            Reason::Cancelled => "not tried again: what it belongs to is being stopped".to_owned(),
             Reason::Resolved => "not tried again: its outcome was found out".to_owned(),
         },
     }

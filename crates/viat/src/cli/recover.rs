@@ -4,9 +4,8 @@ use std::process::ExitCode;
 
 use clap::Args;
 use serde_json::{Value, json};
-use viat_engine::Input;
 use viat_engine::record::{Compensation, RunRecord};
-use viat_runner::driver::DriverError;
+use viat_engine::{Input, Status};
 use viat_store::RunId;
 
 use super::client::Client;
@@ -14,8 +13,8 @@ use super::error::CliError;
 use super::foreground::Foreground;
 use super::output::{Output, printable};
 use super::review::user;
-use super::tell::tell;
-use super::{find_run, inputs, next, run_record, test};
+use super::tell::{patiently, tell};
+use super::{find_run, inputs, next, run, run_record, test};
 use crate::ask::{self, MigrateBody, ResumeBody, SettleBody, WhoBody};
 use crate::audit::Change;
 use crate::wiring::{Home, Mode};
@@ -127,17 +126,25 @@ fn take_over(id: &RunId, args: &ResumeArgs, home: &Home, output: &Output) -> Res
     if args.from.is_some() || args.accept_repeat.is_some() {
         return Err(CliError::refused(format!("run {id} has not ended: --from and --accept-repeat are for failed runs")));
     }
-    let foreground = Foreground::begin(home, Mode::traced(output))?;
-    foreground.driver.adopt(id, Some(foreground.sender())).map_err(|error| going_on(id, error, home))?;
+    let foreground = adopt(id, home, output)?;
     home.note(Change { by: args.who.by(), reason: args.who.reason.clone(), ..Change::of("run.resume", id.as_str()) })?;
     test::follow(id, &foreground, home, output)
 }
 
-/// A run that somebody drives already goes on by itself, or when a person has said something.
-fn going_on(id: &RunId, error: DriverError, home: &Home) -> CliError {
-    if !matches!(error, DriverError::Owned(_)) {
-        return CliError::driver(error);
+/// Takes a run over whose engine is gone.
+fn adopt(id: &RunId, home: &Home, output: &Output) -> Result<Foreground, CliError> {
+    if Client::of_run(home, id)?.is_some() && !run::is_stalled_now(id, home)? {
+        return Err(going_on(id, home));
     }
+    patiently(|| {
+        let foreground = Foreground::begin(home, Mode::traced(output))?;
+        foreground.driver.adopt(id, Some(foreground.sender())).map_err(CliError::driver)?;
+        Ok(foreground)
+    })
+}
+
+/// A run that somebody drives already goes on by itself, or when a person has said something.
+fn going_on(id: &RunId, home: &Home) -> CliError {
     let waits_for = run_record(home.store.as_ref(), id).ok().and_then(|record| next::waits_for(&record));
     let help = waits_for.unwrap_or_else(|| format!("follow it with: viat run watch {id}"));
     CliError::refused(format!("run {id} has not ended, and an engine that is alive has it")).help(help)
@@ -184,10 +191,23 @@ pub fn compensate(args: &CompensateArgs, home: &Home, output: &Output) -> Result
         return said(&id, "compensate", "its effects are being undone", output);
     }
     let change = Change::asked(&format!("/api/v1/runs/{id}/compensate"), &json!(body));
-    let foreground = ask_and_watch(&id, ask::compensate(body)?, change, home, output)?;
+    let foreground = match left_undoing(&id, home)? {
+        true => {
+            let foreground = adopt(&id, home, output)?;
+            change.map_or(Ok(()), |change| home.note(change))?;
+            foreground
+        }
+        false => ask_and_watch(&id, ask::compensate(body)?, change, home, output)?,
+    };
     test::until_over(&id, &foreground, home, output)?;
     let record = run_record(home.store.as_ref(), &id)?;
     conclude_compensation(&record, output)
+}
+
+/// Whether an engine that is gone had begun to undo the run's effects: then that is to be gone on with.
+fn left_undoing(id: &RunId, home: &Home) -> Result<bool, CliError> {
+    let row = home.store.run(id).map_err(CliError::store)?;
+    Ok(row.is_some_and(|row| row.summary.status == Status::Compensating.name()))
 }
 
 fn conclude_compensation(record: &RunRecord, output: &Output) -> Result<ExitCode, CliError> {
@@ -202,11 +222,12 @@ fn conclude_compensation(record: &RunRecord, output: &Output) -> Result<ExitCode
 }
 
 fn ask_and_watch(id: &RunId, input: Input, change: Option<Change>, home: &Home, output: &Output) -> Result<Foreground, CliError> {
-    let foreground = Foreground::begin(home, Mode::traced(output))?;
-    foreground.driver.ask_and_watch(id, input, foreground.sender()).map_err(CliError::driver)?;
-    if let Some(change) = change {
-        home.note(change)?;
-    }
+    let foreground = patiently(|| {
+        let foreground = Foreground::begin(home, Mode::traced(output))?;
+        foreground.driver.ask_and_watch(id, input.clone(), foreground.sender()).map_err(CliError::driver)?;
+        Ok(foreground)
+    })?;
+    change.map_or(Ok(()), |change| home.note(change))?;
     Ok(foreground)
 }
 

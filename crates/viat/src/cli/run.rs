@@ -194,7 +194,7 @@ pub fn filter(args: ListArgs) -> Result<RunFilter, CliError> {
 /// A run as lists have it.
 pub fn row_json(row: &RunRow) -> Value {
     json!({
-        "id": row.id.as_str(), "workflow": row.workflow, "version": row.version, "status": row.summary.status,
+        "id": row.id.as_str(), "workflow": row.workflow, "version": row.summary.moved_to.unwrap_or(row.version), "status": row.summary.status,
         "error_class": row.summary.error_class, "error_code": row.summary.error_code,
         "created_at": rfc3339(row.created_at), "ended_at": row.summary.ended_at.map(rfc3339),
     })
@@ -222,12 +222,18 @@ fn table_row(row: &RunRow, home: &Home) -> Result<Vec<String>, CliError> {
     };
     Ok(vec![
         row.id.to_string(),
-        format!("{} v{}", row.workflow, row.version),
+        format!("{} v{}", row.workflow, row.summary.moved_to.unwrap_or(row.version)),
         format!("{}{stalled}", row.summary.status),
         row.summary.error_code.clone().unwrap_or_default(),
         rfc3339(row.created_at),
         row.summary.ended_at.map(|end| span(end - row.created_at)).unwrap_or_default(),
     ])
+}
+
+/// The same of a run by its id; one that is gone is not.
+pub fn is_stalled_now(id: &RunId, home: &Home) -> Result<bool, CliError> {
+    let row = home.store.run(id).map_err(CliError::store)?;
+    row.map_or(Ok(false), |row| is_stalled(&row, home))
 }
 
 /// Whether a run is unfinished and its engine is dead.

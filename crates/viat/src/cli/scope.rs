@@ -4,8 +4,10 @@ use clap::Parser;
 
 use super::environments::EnvCommand;
 use super::error::CliError;
+use super::resource::{ResourceCommand, SecretCommand};
 use super::review::ReviewCommand;
 use super::run::RunCommand;
+use super::schedule::ScheduleCommand;
 use super::script::ScriptCommand;
 use super::workflow::WorkflowCommand;
 use super::{Cli, Command, endpoint};
@@ -48,7 +50,10 @@ fn needs(command: &Command) -> &'static [Scope] {
             | WorkflowCommand::Validate { .. },
         )
         | Command::Endpoint(endpoint::EndpointCommand::List)
-        | Command::Env(EnvCommand::List | EnvCommand::Show { .. }) => &[Scope::Read],
+        | Command::Env(EnvCommand::List | EnvCommand::Show { .. })
+        | Command::Schedule(ScheduleCommand::List | ScheduleCommand::Show { .. })
+        | Command::Resource(ResourceCommand::List { .. } | ResourceCommand::Show { .. } | ResourceCommand::Versions { .. })
+        | Command::Secret(SecretCommand::List | SecretCommand::Show { .. } | SecretCommand::Versions { .. }) => &[Scope::Read],
         Command::Run(
             RunCommand::List(_)
             | RunCommand::Show { .. }
@@ -76,7 +81,7 @@ mod tests {
         assert_eq!(of("run show x --json"), Some([Scope::Read, Scope::Run].as_slice()));
         assert_eq!(of("run start w"), Some([Scope::Run].as_slice()));
         assert_eq!(of("review decide x --decision approved"), Some([Scope::Review].as_slice()));
-        for admin in ["workflow test w", "script delete s", "token list", "audit list", "apply .", "endpoint delete /x"] {
+        for admin in ["workflow test w", "script delete s", "token list", "audit list", "apply .", "endpoint delete /x", "secret rekey", "schedule pause x"] {
             assert_eq!(of(admin), Some([].as_slice()), "{admin}");
         }
         for refused in

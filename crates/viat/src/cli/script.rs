@@ -9,13 +9,14 @@ use serde::Deserialize;
 use serde_json::json;
 use viat_dialect::signature::{Shape, Signature};
 use viat_runner::assets::{SCRIPT, ScriptAsset};
+use viat_runner::resources::RESOURCE;
 use viat_runner::script::environments::{Request, State};
 use viat_runner::script::{self, Parameter, ParameterKind, ScriptInfo};
 use viat_store::{AssetInfo, AssetName, At, Hash, Op, Outcome, Precondition, Unit};
 
 use super::error::CliError;
 use super::output::Output;
-use super::{build, compile, environments, inputs, missing, script_logs, trial, workers};
+use super::{build, compile, environments, inputs, missing, resource, script_logs, trial, workers};
 use crate::audit::Change;
 use crate::wiring::Home;
 
@@ -134,6 +135,7 @@ pub fn create_text(
 }
 
 fn created(name: &str, language: script::Language, saved: Saved, wait: bool, home: &Home, output: &Output) -> Result<(), CliError> {
+    saved.warn_of_secrets(name, home, output)?;
     let what = format!("script {name} version {}", saved.version);
     let environment = match &saved.request {
         Some(request) if wait => {
@@ -168,6 +170,17 @@ pub struct Saved {
     info: ScriptInfo,
     /// The environment that it needs; somebody has to see to it that it is built.
     pub request: Option<Request>,
+    secrets: Vec<String>,
+}
+
+impl Saved {
+    /// Says which of the secrets that it declares are not there: they may be created later.
+    pub fn warn_of_secrets(&self, name: &str, home: &Home, output: &Output) -> Result<(), CliError> {
+        for problem in resource::undefined(&self.secrets, home)? {
+            output.note(&format!("{} script {name} declares what is not there: {problem}", output.paint("33;1", "warning:")));
+        }
+        Ok(())
+    }
 }
 
 /// Checks a script and saves it as a new version.
@@ -187,11 +200,15 @@ fn save_text(name: &str, language: script::Language, file: &Path, bytes: Vec<u8>
     let asset: ScriptAsset = compile::script(language, file, source, home)?;
     let body = serde_json::to_vec(&asset).map_err(|error| CliError::usage(error.to_string()))?;
     let hash = Hash::of(asset.source.as_bytes());
-    let op = Op::PutAsset { name: AssetName::new(SCRIPT, name), body, hash, refs: Vec::new(), at: inputs::now() };
+    // what it declares cannot be deleted while it is there
+    let refs = asset.metadata.settings.secrets.iter().map(|secret| AssetName::new(RESOURCE, secret)).collect();
+    let op = Op::PutAsset { name: AssetName::new(SCRIPT, name), body, hash, refs, at: inputs::now() };
     let noted = Change::of("script.create", format!("script {name}")).op(&home.actor);
     let receipt = home.store.commit_blocking(Unit { guard: guard.into_iter().collect(), ops: vec![op, noted] }).map_err(CliError::store)?;
     match receipt.outcomes.first() {
-        Some(Outcome::AssetPut { version, .. }) => Ok(Saved { version: *version, hash, info: asset.info, request: Request::of(language, &asset.metadata) }),
+        Some(Outcome::AssetPut { version, .. }) => {
+            Ok(Saved { version: *version, hash, info: asset.info, request: Request::of(language, &asset.metadata), secrets: asset.metadata.settings.secrets })
+        }
         _ => Err(CliError::usage("the store did not say which version it made")),
     }
 }
@@ -219,8 +236,9 @@ fn show(name: &str, version: Option<u64>, home: &Home, output: &Output) -> Resul
     let used_by: Vec<String> = used_by.iter().map(|by| by.name.clone()).collect();
     let environment = environments::of(&body, home)?;
     if output.json {
+        let (profile, limits) = workers::bounds(&body, home)?;
         return output.value(&json!({
-            "name": name, "version": found.info.version, "language": body.language, "created_at": time(&found.info),
+            "name": name, "version": found.info.version, "language": body.language, "profile": profile, "limits": limits, "created_at": time(&found.info),
             "hash": found.info.hash.to_string(), "info": body.info, "signature": signature(&body.language, &body.info),
             "environment": environment, "settings": body.metadata.settings, "pool": workers::settings(&body, home)?,
             "workers": workers::live(name, home)?, "used_by": used_by, "source": body.source,
@@ -232,6 +250,10 @@ fn show(name: &str, version: Option<u64>, home: &Home, output: &Output) -> Resul
         output.line(&format!("environment {} is {}", environment["key"].as_str().unwrap_or_default(), environment["state"].as_str().unwrap_or_default()))?;
     }
     workers::show(name, &body, home, output)?;
+    let secrets = &body.metadata.settings.secrets;
+    if !secrets.is_empty() {
+        output.line(&format!("is given the secrets {}", secrets.join(", ")))?;
+    }
     if !used_by.is_empty() {
         output.line(&format!("used by workflow {}", used_by.join(", ")))?;
     }

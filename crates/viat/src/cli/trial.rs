@@ -10,7 +10,8 @@ use tokio::sync::{mpsc, oneshot};
 use viat_engine::failure::Failure;
 use viat_runner::assets::{self, AssetError, SCRIPT};
 use viat_runner::driver::failure_of;
-use viat_runner::script::{Call, Context, Log, Notice, Outcome, Pools, Report, ScriptCode, Stop};
+use viat_runner::resources::{Asker, Vault};
+use viat_runner::script::{Call, Context, Log, Notice, Outcome, Pools, Report, ScriptCode, Secrets, Stop};
 use viat_store::{At, Store, fresh_id};
 
 use super::error::CliError;
@@ -49,7 +50,12 @@ pub fn run(args: &TrialArgs, home: &Home, output: &Output) -> Result<ExitCode, C
         AssetError::Missing(_) => missing(home.store.as_ref(), SCRIPT, &args.name, args.version),
         other => CliError::assets(other),
     })?;
-    let call = call(&code, &given, timeout);
+    let vault = Arc::new(Vault::new(Arc::clone(&home.store), home.keys()));
+    let secrets = match vault.given(&code) {
+        Ok(secrets) => secrets,
+        Err(fault) => return conclude(&args.name, not_run(Outcome::Failed(fault)), output),
+    };
+    let call = call(&code, &given, timeout, secrets);
     let config = home.scripts()?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -57,14 +63,14 @@ pub fn run(args: &TrialArgs, home: &Home, output: &Output) -> Result<ExitCode, C
         .map_err(|error| CliError::failed(format!("the attempt's threads cannot be started: {error}")))?;
     let report = runtime.block_on(async {
         let pools = Pools::new(config);
-        let report = attempt(&pools, Arc::new(code), call, home, output).await;
+        let report = attempt(&pools, Arc::new(code), call, &vault, home, output).await;
         pools.shutdown().await;
         report
     })?;
     conclude(&args.name, report, output)
 }
 
-fn call(code: &ScriptCode, args: &Value, timeout: Option<Duration>) -> Call {
+fn call(code: &ScriptCode, args: &Value, timeout: Option<Duration>, secrets: Option<Arc<Secrets>>) -> Call {
     let context = Context {
         run_id: fresh_id(),
         workflow: String::new(),
@@ -76,11 +82,11 @@ fn call(code: &ScriptCode, args: &Value, timeout: Option<Duration>) -> Call {
         deadline: None,
         traceparent: None,
     };
-    Call { attempt_id: fresh_id(), args: Arc::from(args.to_string()), context, timeout }
+    Call { attempt_id: fresh_id(), args: Arc::from(args.to_string()), context, timeout, secrets }
 }
 
-async fn attempt(pools: &Pools, code: Arc<ScriptCode>, call: Call, home: &Home, output: &Output) -> Result<Report, CliError> {
-    let name = code.name.clone();
+async fn attempt(pools: &Pools, code: Arc<ScriptCode>, call: Call, vault: &Vault, home: &Home, output: &Output) -> Result<Report, CliError> {
+    let asker = Asker { script: code.name.clone(), secrets: call.secrets.clone(), at: At::Latest };
     let mut interrupts = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::interrupt())
         .map_err(|error| CliError::failed(format!("signals cannot be handled: {error}")))?;
     let reserved = tokio::select! {
@@ -100,7 +106,7 @@ async fn attempt(pools: &Pools, code: Arc<ScriptCode>, call: Call, home: &Home, 
     let report = loop {
         tokio::select! {
             biased;
-            Some(notice) = heard.recv() => answer(notice, &name, home, &mut progress, output),
+            Some(notice) = heard.recv() => answer(notice, &asker, vault, home, &mut progress, output),
             _ = interrupts.recv() => match stop.take() {
                 Some(stop) => { let _ = stop.send(Stop { grace: GRACE }); }
                 // an attempt that nobody waits for is ended with its pool
@@ -118,9 +124,9 @@ fn not_run(outcome: Outcome) -> Report {
 }
 
 /// What the script says or asks meanwhile; nothing of it has an effect.
-fn answer(notice: Notice, name: &str, home: &Home, progress: &mut Progress, output: &Output) {
+fn answer(notice: Notice, asker: &Asker, vault: &Vault, home: &Home, progress: &mut Progress, output: &Output) {
     match notice {
-        Notice::Progress { fraction, note } => progress.said(name, fraction, note.as_deref()),
+        Notice::Progress { fraction, note } => progress.said(&asker.script, fraction, note.as_deref()),
         Notice::Defer { workflow, args, ack } => {
             let answer = deferrable(home.store.as_ref(), &workflow);
             if answer.is_ok() {
@@ -128,8 +134,8 @@ fn answer(notice: Notice, name: &str, home: &Home, progress: &mut Progress, outp
             }
             let _ = ack.send(answer.map(|()| Value::Null));
         }
-        Notice::Resource { name, ack, .. } => {
-            let _ = ack.send(Err(format!("there is no resource {name}")));
+        Notice::Resource { name, kind, ack } => {
+            let _ = ack.send(vault.answer(asker, &name, kind.as_deref()));
         }
     }
 }

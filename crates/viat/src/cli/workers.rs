@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 use viat_runner::assets::ScriptAsset;
+use viat_runner::script::{Limits, Profile};
 
 use super::client::Client;
 use super::error::CliError;
@@ -16,6 +17,12 @@ pub fn settings(script: &ScriptAsset, home: &Home) -> Result<Value, CliError> {
         "min": pool.min, "max": pool.max.min(general.max_workers), "queue": pool.queue, "queue_wait_ms": pool.queue_wait.as_millis() as u64,
         "recycle_after": pool.recycle_after, "recycle_growth": pool.recycle_growth, "idle_after_ms": pool.idle_after.as_millis() as u64,
     }))
+}
+
+/// What its attempts may use, and how far they are kept from the machine: by this process's settings, which a server's may differ from.
+pub fn bounds(script: &ScriptAsset, home: &Home) -> Result<(Profile, Limits), CliError> {
+    let general = home.scripts()?;
+    Ok((general.profile, general.limited(&script.metadata.settings.limits)))
 }
 
 /// What the workers of each version of a script are doing; `null` if no server runs on this home.
@@ -36,9 +43,13 @@ pub fn show(name: &str, script: &ScriptAsset, home: &Home, output: &Output) -> R
         pool["queue"],
         pool["queue_wait_ms"].as_u64().unwrap_or(0) / 1000
     ))?;
+    if bounds(script, home)?.0 == Profile::Strict {
+        output.line("strict: its attempts see the system's programs, a folder of their own, and the hosts that it declares")?;
+    }
     for pool in live(name, home)?.as_array().into_iter().flatten() {
+        let kept = if pool["profile"] == Profile::Strict.name() { ", strict" } else { "" };
         let line = format!(
-            "in the server: version {}: {} busy, {} idle, {} starting; {} wait; {} attempts served by {} workers, {} of them recycled",
+            "in the server: version {}{kept}: {} busy, {} idle, {} starting; {} wait; {} attempts served by {} workers, {} of them recycled",
             pool["version"], pool["busy"], pool["idle"], pool["starting"], pool["waiting"], pool["served"], pool["started"], pool["recycled"]
         );
         output.line(&line)?;

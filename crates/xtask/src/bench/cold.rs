@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use super::samples::{Spread, spread};
+use crate::setup;
 use crate::shell::Done;
 
 const FAIL: &str = "from viat import ViatError\n\ndef main():\n    raise ViatError(status=409, code=\"fixture_conflict\", message=\"fixture refusal\")\n";
@@ -43,7 +44,7 @@ pub struct Cold {
 
 /// Starts the binary again and again.
 pub fn starts(viat: &Path, dir: &Path, count: usize) -> Done<Cold> {
-    let lab = Shelf { viat: viat.to_path_buf(), folder: dir.join("cold") };
+    let lab = Shelf { viat: viat.to_path_buf(), folder: dir.join("cold"), uv: setup::uv() };
     std::fs::create_dir_all(&lab.folder)?;
     for (name, text) in [("wf_fail", FAIL), ("wf_echo", ECHO)] {
         std::fs::write(lab.folder.join(format!("{name}.py")), text)?;
@@ -62,6 +63,7 @@ pub fn starts(viat: &Path, dir: &Path, count: usize) -> Done<Cold> {
 struct Shelf {
     viat: PathBuf,
     folder: PathBuf,
+    uv: Option<PathBuf>,
 }
 
 impl Shelf {
@@ -82,6 +84,7 @@ impl Shelf {
     fn run(&self, args: &[&str]) -> Done<Duration> {
         let mut command = Command::new(&self.viat);
         command.args(args).current_dir(&self.folder).env("VIAT_HOME", self.folder.join("home")).stdin(Stdio::null());
+        command.envs(self.uv.iter().map(|uv| ("VIAT_UV", uv)));
         let start = Instant::now();
         let ended = command.output()?;
         let took = start.elapsed();

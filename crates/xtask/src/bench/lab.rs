@@ -11,6 +11,7 @@ use viat_runner::assets::{SCRIPT, ScriptAsset};
 use viat_runner::clock::wall_now;
 use viat_runner::driver::{Driver, NewRun, NewsSender, Rehearsal, Setup};
 use viat_runner::logs::Logs;
+use viat_runner::resources::Keys;
 use viat_runner::script::{Interpreter, RunnerConfig, inspect};
 use viat_store::{AssetName, Hash, Op, RunId, SqliteStore, Store, Unit};
 
@@ -51,6 +52,7 @@ impl Lab {
             store: Arc::clone(&store),
             lease: store.lease()?,
             scripts: RunnerConfig::new(interpreter.clone(), home.join("scratch")),
+            keys: Keys::at(home),
             languages: Arc::new(Languages::default()),
             logs: Logs::at(home.join("logs")),
             fast_forward: false,

@@ -73,5 +73,8 @@ fn uv(site: &Site<'_>) -> Result<Command, Trouble> {
         command.env_remove(name);
     }
     command.envs([("UV_PYTHON_DOWNLOADS", "never"), ("UV_NO_PROGRESS", "1"), ("NO_COLOR", "1")]);
+    if site.tools.build_nothing {
+        command.env("UV_NO_BUILD", "1");
+    }
     Ok(command)
 }

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::build::Site;
+use crate::resources;
 use crate::script::interpreter::on_path;
 
 /// What one tool may take before it is ended.
@@ -28,6 +29,8 @@ pub struct Tools {
     pub python: Option<PathBuf>,
     /// The Node of the home.
     pub node: Option<PathBuf>,
+    /// Take packages as they come and build none: building one runs what its author wrote.
+    pub build_nothing: bool,
 }
 
 impl Tools {
@@ -66,6 +69,10 @@ impl From<io::Error> for Trouble {
 pub(super) fn run(site: &Site<'_>, name: &str, command: &mut Command) -> Result<String, Trouble> {
     let before = fs::metadata(&site.log).map_or(0, |log| log.len());
     let log = File::options().append(true).create(true).open(&site.log)?;
+    // packages run code of their own while they are built
+    for hidden in [resources::GIVEN, resources::NAMED] {
+        command.env_remove(hidden);
+    }
     // a group of its own: what it starts is ended with it
     let started = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log).process_group(0).spawn();
     let mut child = started.map_err(|error| Trouble::Said(format!("{name} cannot be started: {error}")))?;

@@ -1,4 +1,4 @@
-//! The holes in a request template: `$args.path` for a value, `${args.path}` inside a text.
+//! The holes in a request template: `$args.path` for a value, `${args.path}` inside a text, `${secrets.name}` for a secret.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -20,12 +20,22 @@ pub(super) enum Part {
     Reference(Reference),
 }
 
-/// `args` and what follows it.
+/// What the holes are filled with.
+#[derive(Clone, Copy)]
+pub(super) struct Given<'a> {
+    pub(super) args: &'a Map<String, Value>,
+    pub(super) secrets: &'a Map<String, Value>,
+}
+
+/// `args` and what follows it, or `secrets` and a name.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Reference {
     /// As it was written, for messages.
     pub(super) text: String,
     pub(super) steps: Vec<Step>,
+    /// Whether its one step names a secret.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) secret: bool,
 }
 
 /// One step of a path; an optional one gives null where there is nothing.
@@ -99,28 +109,28 @@ impl Filling {
     }
 
     /// The value with the holes filled.
-    pub(super) fn fill(&self, args: &Map<String, Value>) -> Result<Value, String> {
-        self.fill_as(args, &|text| text)
+    pub(super) fn fill(&self, given: Given<'_>) -> Result<Value, String> {
+        self.fill_as(given, &|text| text)
     }
 
     /// The same, with each value that goes into a text changed by `escape`.
-    pub(super) fn fill_as(&self, args: &Map<String, Value>, escape: &dyn Fn(String) -> String) -> Result<Value, String> {
+    pub(super) fn fill_as(&self, given: Given<'_>, escape: &dyn Fn(String) -> String) -> Result<Value, String> {
         Ok(match self {
             Filling::Literal(value) => value.clone(),
-            Filling::Reference(reference) => reference.follow(args)?,
+            Filling::Reference(reference) => reference.follow(given)?,
             Filling::Text(parts) => {
                 let mut text = String::new();
                 for part in parts {
                     match part {
                         Part::Text(plain) => text.push_str(plain),
-                        Part::Reference(reference) => text.push_str(&escape(plain(&reference.follow(args)?))),
+                        Part::Reference(reference) => text.push_str(&escape(plain(&reference.follow(given)?))),
                     }
                 }
                 Value::String(text)
             }
-            Filling::List(items) => Value::Array(items.iter().map(|item| item.fill_as(args, escape)).collect::<Result<_, _>>()?),
+            Filling::List(items) => Value::Array(items.iter().map(|item| item.fill_as(given, escape)).collect::<Result<_, _>>()?),
             Filling::Map(entries) => {
-                Value::Object(entries.iter().map(|(key, item)| Ok((key.clone(), item.fill_as(args, escape)?))).collect::<Result<_, String>>()?)
+                Value::Object(entries.iter().map(|(key, item)| Ok((key.clone(), item.fill_as(given, escape)?))).collect::<Result<_, String>>()?)
             }
         })
     }
@@ -147,8 +157,15 @@ pub(super) fn plain(value: &Value) -> String {
 
 impl Reference {
     fn parse(text: &str) -> Result<Reference, String> {
-        let only = || format!("`{text}` is not possible here: a request template has only `$args.NAME` and `${{args.NAME}}`; compute the rest in the workflow");
-        let mut rest = text.strip_prefix("args").ok_or_else(only)?;
+        let only = || {
+            format!(
+                "`{text}` is not possible here: a request template has only `$args.NAME`, `${{args.NAME}}` and `${{secrets.NAME}}`; compute the rest in the workflow"
+            )
+        };
+        let (secret, mut rest) = match text.strip_prefix("secrets") {
+            Some(rest) => (true, rest),
+            None => (false, text.strip_prefix("args").ok_or_else(only)?),
+        };
         let mut steps = Vec::new();
         while !rest.is_empty() {
             let (key, after) = if let Some(name) = rest.strip_prefix('.') {
@@ -173,10 +190,26 @@ impl Reference {
             rest = after.strip_prefix('?').unwrap_or(after);
             steps.push(Step { key, optional });
         }
-        Ok(Reference { text: text.to_owned(), steps })
+        let one_name = || matches!(steps.as_slice(), [Step { key: Key::Name(_), optional: false }]);
+        if secret && !one_name() {
+            return Err(format!("`{text}` is not possible here: a secret is `${{secrets.NAME}}`, or `${{secrets[\"NAME\"]}}`"));
+        }
+        Ok(Reference { text: text.to_owned(), steps, secret })
     }
 
-    fn follow(&self, args: &Map<String, Value>) -> Result<Value, String> {
+    /// The secret that it names.
+    pub(super) fn secret(&self) -> Option<&str> {
+        match self.steps.first() {
+            Some(Step { key: Key::Name(name), .. }) if self.secret => Some(name),
+            _ => None,
+        }
+    }
+
+    fn follow(&self, given: Given<'_>) -> Result<Value, String> {
+        if let Some(name) = self.secret() {
+            return given.secrets.get(name).cloned().ok_or_else(|| format!("`{}`: the secret was not given", self.text));
+        }
+        let args = given.args;
         let Some((first, rest)) = self.steps.split_first() else { return Ok(Value::Object(args.clone())) };
         let mut at = match &first.key {
             Key::Name(name) => args.get(name),

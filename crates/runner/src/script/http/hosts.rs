@@ -14,6 +14,8 @@ pub struct Hosts {
     pub deny: Vec<String>,
     /// Whether addresses of this machine and of private networks are forbidden.
     pub deny_private: bool,
+    /// Whether such addresses are only for hosts that the operator's list names: what a script says of itself is not enough for them.
+    pub private_by_name: bool,
     /// The list of the script itself; `None` if it has none.
     pub declared: Option<Vec<String>>,
 }
@@ -37,7 +39,7 @@ impl Hosts {
         let mut deny = deny.map(names).unwrap_or_default();
         let deny_private = deny.iter().any(|name| name == "private");
         deny.retain(|name| name != "private");
-        Hosts { allow: allow.filter(|list| !list.trim().is_empty()).map(names), deny, deny_private, declared: None }
+        Hosts { allow: allow.filter(|list| !list.trim().is_empty()).map(names), deny, deny_private, private_by_name: false, declared: None }
     }
 
     /// Whether a request may go to this host by its name; an address is judged as one at once.
@@ -71,20 +73,36 @@ impl Hosts {
         if self.deny_private && is_private(address) {
             return Err(Denied(format!("{host} is {address}, a private address, which VIAT_HTTP_DENY forbids")));
         }
+        if self.private_by_name && is_private(address) && !self.is_allowed_by_name(host) {
+            return Err(Denied(format!("{host} is {address}, a private address: for a strict script VIAT_HTTP_ALLOW has to name it")));
+        }
         Ok(())
+    }
+
+    /// Whether the operator's list names the host, whatever the port: that was looked at with the name.
+    fn is_allowed_by_name(&self, host: &str) -> bool {
+        let host = host.trim_start_matches('[').trim_end_matches(']').trim_end_matches('.').to_ascii_lowercase();
+        let named =
+            |pattern: &String| parts(pattern).0 != "*" && parts(pattern).1.map_or_else(|| matches(pattern, &host, 0), |port| matches(pattern, &host, port));
+        self.allow.iter().flatten().any(named)
     }
 }
 
-fn matches(pattern: &str, host: &str, port: u16) -> bool {
-    let pattern = pattern.to_ascii_lowercase();
-    let (name, wanted) = match pattern.rsplit_once(':') {
+/// A pattern as name, in lower case and without brackets, and port.
+pub(crate) fn parts(pattern: &str) -> (String, Option<u16>) {
+    let pattern = pattern.trim().to_ascii_lowercase();
+    let (name, port) = match pattern.rsplit_once(':') {
         Some((name, digits)) if !name.contains(':') || name.ends_with(']') => (name, digits.parse::<u16>().ok()),
         _ => (pattern.as_str(), None),
     };
+    (name.trim_start_matches('[').trim_end_matches(']').to_owned(), port)
+}
+
+fn matches(pattern: &str, host: &str, port: u16) -> bool {
+    let (name, wanted) = parts(pattern);
     if wanted.is_some_and(|wanted| wanted != port) {
         return false;
     }
-    let name = name.trim_start_matches('[').trim_end_matches(']');
     match name.strip_prefix("*.") {
         Some(domain) => host.strip_suffix(domain).is_some_and(|rest| rest.ends_with('.')),
         None => name == "*" || name == host,
@@ -137,6 +155,16 @@ mod tests {
         }
         let declared = Hosts { declared: Some(vec!["a.test".to_owned()]), ..Hosts::default() };
         assert!(declared.check_name("a.test", 1).is_ok() && declared.check_name("b.test", 1).is_err());
+    }
+
+    #[test]
+    fn private_addresses_by_name() {
+        let hosts = Hosts { private_by_name: true, ..Hosts::from_lists(Some("10.1.2.3:80, *.inner.test, *"), None) };
+        let private = "10.1.2.3".parse().unwrap();
+        for (host, allowed) in [("10.1.2.3", true), ("a.inner.test", true), ("other.test", false)] {
+            assert_eq!(hosts.check_address(host, private).is_ok(), allowed, "{host}");
+        }
+        assert!(hosts.check_address("other.test", "93.184.216.34".parse().unwrap()).is_ok());
     }
 
     #[test]

@@ -7,4 +7,5 @@ mod template;
 pub use hosts::{Denied, Hosts};
 pub use template::{Parameter, Problem, Template, ValueOf};
 
+pub(crate) use hosts::parts;
 pub(crate) use template::Filled;

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::filling::{Filling, Key, plain};
+use super::filling::{Filling, Given, Key, Reference, plain};
 
 const KEYS: [&str; 11] = ["method", "url", "query", "headers", "body", "timeout", "expect", "transient_statuses", "value", "redirects", "max_bytes"];
 const METHODS: [&str; 7] = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"];
@@ -120,14 +120,24 @@ impl Template {
         if problems.is_empty() { Ok(template) } else { Err(problems) }
     }
 
-    /// The arguments it uses, and whether it takes others besides.
-    pub fn parameters(&self) -> (Vec<Parameter>, bool) {
+    fn references(&self) -> Vec<&Reference> {
         let mut references = Vec::new();
         self.url.references(&mut references);
         self.query.iter().chain(&self.headers).for_each(|(_, filling)| filling.references(&mut references));
         if let Some(body) = &self.body {
             body.references(&mut references);
         }
+        references
+    }
+
+    /// The secrets it uses: it declares them by naming them.
+    pub fn secrets(&self) -> Vec<String> {
+        self.references().into_iter().filter_map(Reference::secret).map(str::to_owned).collect()
+    }
+
+    /// The arguments it uses, and whether it takes others besides.
+    pub fn parameters(&self) -> (Vec<Parameter>, bool) {
+        let references = self.references().into_iter().filter(|reference| !reference.secret);
         let mut found: Vec<Parameter> = Vec::new();
         let mut whole = false;
         for reference in references {
@@ -145,8 +155,8 @@ impl Template {
         (found, whole)
     }
 
-    /// The request for these arguments; the error is a sentence about them.
-    pub(crate) fn fill(&self, args: &Map<String, Value>) -> Result<Filled, String> {
+    /// The request for these arguments and secrets; the error is a sentence about them.
+    pub(crate) fn fill(&self, args: &Map<String, Value>, secrets: &Map<String, Value>) -> Result<Filled, String> {
         let (known, whole) = self.parameters();
         if let Some(name) = args.keys().find(|name| !whole && !known.iter().any(|one| one.name == **name)) {
             let names: Vec<&str> = known.iter().map(|one| one.name.as_str()).collect();
@@ -155,11 +165,12 @@ impl Template {
                 if names.is_empty() { "none".to_owned() } else { names.join(", ") }
             ));
         }
-        let url = self.url.fill_as(args, &|text| encode(&text))?;
+        let given = Given { args, secrets };
+        let url = self.url.fill_as(given, &|text| encode(&text))?;
         let url = url.as_str().ok_or_else(|| format!("url is {url}, not a text"))?.to_owned();
         let mut query = Vec::new();
         for (name, filling) in &self.query {
-            match filling.fill(args)? {
+            match filling.fill(given)? {
                 Value::Null => {}
                 Value::Array(items) => query.extend(items.iter().map(|item| (name.clone(), plain(item)))),
                 value => query.push((name.clone(), plain(&value))),
@@ -167,12 +178,12 @@ impl Template {
         }
         let mut headers = Vec::new();
         for (name, filling) in &self.headers {
-            match filling.fill(args)? {
+            match filling.fill(given)? {
                 Value::Null => {}
                 value => headers.push((name.clone(), plain(&value))),
             }
         }
-        let body = self.body.as_ref().map(|body| body.fill(args)).transpose()?;
+        let body = self.body.as_ref().map(|body| body.fill(given)).transpose()?;
         let body = body.map(|body| encode_body(&body, &mut headers)).transpose()?;
         Ok(Filled { method: self.method.clone(), url, query, headers, body })
     }
@@ -316,7 +327,7 @@ mod tests {
             "headers": {"X-A": "v ${args.q}"}, "body": {"whole": "$args.each", "text": "n ${args.id}", "$$": "$$literal"},
         }))
         .unwrap();
-        let filled = template.fill(&args(json!({"id": "../a b", "q": 1, "each": [1, "two"]}))).unwrap();
+        let filled = template.fill(&args(json!({"id": "../a b", "q": 1, "each": [1, "two"]})), &Map::new()).unwrap();
         assert_eq!(filled.url, "https://x.test/items/..%2Fa%20b/y");
         let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         assert_eq!(filled.query, [pair("q", "1"), pair("each", "1"), pair("each", "two")]);
@@ -325,11 +336,37 @@ mod tests {
     }
 
     #[test]
+    fn secrets_are_filled_in_and_are_no_arguments() {
+        let template = parse(json!({
+            "url": "https://x.test/${secrets.path}/${args.id}", "headers": {"Authorization": "Bearer ${secrets.api-token}", "X": "$secrets[\"b.c\"]"},
+        }))
+        .unwrap();
+        assert_eq!(template.secrets(), ["path", "api-token", "b.c"]);
+        assert_eq!(template.parameters().0.len(), 1);
+        let secrets = args(json!({"path": "a/b", "api-token": "t", "b.c": "u"}));
+        let filled = template.fill(&args(json!({"id": 1})), &secrets).unwrap();
+        assert_eq!(filled.url, "https://x.test/a%2Fb/1");
+        assert_eq!(filled.headers[0].1, "Bearer t");
+        assert!(template.fill(&args(json!({"id": 1})), &Map::new()).unwrap_err().contains("was not given"));
+        let old: Template = serde_json::from_str(&serde_json::to_string(&template).unwrap()).unwrap();
+        assert_eq!(old, template);
+        for bad in ["$secrets", "${secrets.a.b}", "${secrets.a?}", "${secrets[0]}", "${secrets}"] {
+            let problems = parse(json!({"url": "https://x.test", "headers": {"X": bad}})).unwrap_err();
+            assert!(problems[0].message.contains("a secret is"), "{bad}: {problems:?}");
+        }
+    }
+
+    #[test]
     fn arguments_must_fit() {
         let template = parse(json!({"url": "https://x.test/${args.id}", "query": {"q": "$args.q?"}})).unwrap();
-        assert!(template.fill(&args(json!({}))).unwrap_err().contains("`args.id`: no such argument; given: none"));
-        assert!(template.fill(&args(json!({"id": 1, "z": 2}))).unwrap_err().contains("`z`: the request template uses no such argument; it uses: id, q"));
-        assert!(template.fill(&args(json!({"id": 1}))).is_ok());
+        assert!(template.fill(&args(json!({})), &Map::new()).unwrap_err().contains("`args.id`: no such argument; given: none"));
+        assert!(
+            template
+                .fill(&args(json!({"id": 1, "z": 2})), &Map::new())
+                .unwrap_err()
+                .contains("`z`: the request template uses no such argument; it uses: id, q")
+        );
+        assert!(template.fill(&args(json!({"id": 1})), &Map::new()).is_ok());
         let (parameters, whole) = template.parameters();
         assert_eq!(parameters, [Parameter { name: "id".into(), required: true }, Parameter { name: "q".into(), required: false }]);
         assert!(!whole);

@@ -22,6 +22,9 @@ pub(super) struct Given {
     pub(super) id: String,
     pub(super) context: Context,
     pub(super) args: Box<RawValue>,
+    /// The secrets that the script declares: texts by their names.
+    #[serde(default)]
+    pub(super) secrets: Map<String, Value>,
 }
 
 impl Given {

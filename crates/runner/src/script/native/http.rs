@@ -160,7 +160,7 @@ struct Answer {
 impl Attempt<'_> {
     async fn run(&self, given: &Given) -> Result<Vec<u8>, Fault> {
         let misfit = |message: String| Fault::new(FaultKind::Annotation, message);
-        let filled = self.template.fill(&given.arguments()?).map_err(misfit)?;
+        let filled = self.template.fill(&given.arguments()?, &given.secrets).map_err(misfit)?;
         let within = Duration::from_millis(self.template.timeout_ms);
         let asked = Instant::now();
         let shown = format!("{} {}", filled.method, without_query(&filled.url));

@@ -15,6 +15,8 @@ use serde_json::{Map, Value, json};
 use super::Start;
 use super::channel::{Channel, Given, checked};
 use crate::script::fault::{Fault, FaultKind};
+use crate::script::settings::secret_variable;
+use crate::script::worker::WORK;
 
 /// The exit code that says "transient": EX_TEMPFAIL.
 const TRANSIENT: i32 = 75;
@@ -134,9 +136,7 @@ struct Task {
 impl Shell<'_> {
     /// One attempt; an error means that the engine is gone.
     fn attempt(&mut self, given: &Given, channel: &mut Channel) -> io::Result<Result<Vec<u8>, Fault>> {
-        for file in [&self.files.output, &self.files.error, &self.files.defer] {
-            let _ = fs::remove_file(file);
-        }
+        self.clear();
         self.told.clear();
         let args = match given.arguments() {
             Ok(args) => args,
@@ -155,10 +155,20 @@ impl Shell<'_> {
         let status = child.wait()?;
         // what the script did not read is dropped: its end of the pipe is closed
         drop(feeder);
-        let outcome = self.outcome(status, &last);
-        match outcome {
+        let outcome = match self.outcome(status, &last) {
             Ok(value) => Ok(self.defer(channel)?.map(|()| value)),
             Err(fault) => Ok(Err(fault)),
+        };
+        if !given.secrets.is_empty() {
+            // they may hold one, and the next attempt may be long in coming
+            self.clear();
+        }
+        outcome
+    }
+
+    fn clear(&self) {
+        for file in [&self.files.output, &self.files.error, &self.files.defer] {
+            let _ = fs::remove_file(file);
         }
     }
 
@@ -167,6 +177,8 @@ impl Shell<'_> {
         let version = context.version.map(|version| version.to_string()).unwrap_or_default();
         let mut command = Command::new(&self.program);
         // a process group of its own, so that the cooperative signal reaches what the script has started
+        // the attempt's own: what the one before left was removed with its folder
+        command.current_dir(self.start.folder.join(WORK));
         command.arg(&self.script).process_group(0).stdin(Stdio::piped()).stdout(stdout).stderr(self.log.try_clone()?);
         command
             .env("VIAT_RUN_ID", &context.run_id)
@@ -181,6 +193,9 @@ impl Shell<'_> {
             .env("VIAT_ERROR", &self.files.error)
             .env("VIAT_DEFER", &self.files.defer)
             .env("VIAT_PROGRESS", &self.files.progress);
+        for (name, value) in &given.secrets {
+            command.env(secret_variable(name), value.as_str().unwrap_or_default());
+        }
         let mut room = MAX_VARIABLES;
         for (name, value) in args {
             let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
