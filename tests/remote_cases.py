@@ -46,7 +46,8 @@ def _patch(harness):
         if before is not None and before is not server and before.process.poll() is None:
             before.process.terminate()
             before.process.wait()
-        server.flags = ("--require-token", "--rate-limit", "0", *(flag for flag in server.flags if flag not in ("--require-token", "--rate-limit", "0")))
+        if "--require-token" not in server.flags:
+            server.flags = ("--require-token", "--profile", "trusted", "--rate-limit", "0", *server.flags)
         begin(server)
         project.remote = server
 

@@ -220,6 +220,36 @@ def test_streams_of_other_engines_runs_and_of_an_ending_server(server, home):
     server.end(20)
 
 
+def test_schedules_resources_and_secrets_by_requests(server, home):
+    ok(put(server, "/api/v1/workflows/w", {"source": "steps: [{id: a, set: 1}]\n"}))
+    put(server, "/api/v1/schedules/s", {"cron": "0 3 * * *", "workflow": "w"}).problem(409)
+    ok(server.post("/api/v1/workflows/w/publish", {}))
+    made = ok(put(server, "/api/v1/schedules/s", {"cron": "0 3 * * *", "timezone": "Europe/Berlin", "workflow": "w", "overlap": "queue"}))
+    assert made["next"] and made["overlap"] == "queue" and made["name"] == "s"
+    put(server, "/api/v1/schedules/s", {"cron": "soon", "workflow": "w"}).problem(422)
+    assert ok(server.post("/api/v1/schedules/s/pause", {})) == {"name": "s", "paused": True}
+    assert ok(server.ask("GET", "/api/v1/schedules/s"))["next"] == []
+    assert ok(server.post("/api/v1/schedules/s/resume", {})) == {"name": "s", "paused": False}
+    assert pages(server, "/api/v1/schedules") == home.run("schedule", "list", "--json", code=0).data()
+    server.ask("DELETE", "/api/v1/workflows/w").problem(409)
+    assert ok(server.ask("DELETE", "/api/v1/schedules/s"))["deleted"]
+    server.ask("GET", "/api/v1/schedules/s").problem(404)
+    assert ok(put(server, "/api/v1/resources/p", {"kind": "prompt", "text": "Be brief."}))["version"] == 1
+    put(server, "/api/v1/resources/j", {"kind": "json", "text": "{"}).problem(422)
+    secret = put(server, "/api/v1/secrets/k", {"value": "very-secret-value"})
+    assert ok(secret)["kind"] == "secret" and b"very-secret" not in secret.body
+    for path in ("/api/v1/secrets", "/api/v1/secrets/k", "/api/v1/resources/k", "/api/v1/resources", "/api/v1/audit"):
+        answer = server.ask("GET", path)
+        assert answer.status == 200 and b"very-secret" not in answer.body, path
+    assert ok(server.ask("GET", "/api/v1/resources/p"))["value"] == "Be brief."
+    assert ok(server.post("/api/v1/secrets", {}))["secrets"] == 1
+    assert ok(server.ask("DELETE", "/api/v1/secrets/k"))["deleted"]
+    assert ok(server.ask("DELETE", "/api/v1/resources/p"))["deleted"]
+    actions = [entry["action"] for entry in pages(server, "/api/v1/audit")]
+    assert actions == ["resource.delete", "resource.delete", "secret.rekey", "resource.create", "resource.create", "schedule.delete", "schedule.resume",
+                       "schedule.pause", "schedule.create", "workflow.publish", "workflow.create"]
+
+
 def test_every_refusal_is_a_problem_document(server):
     server.ask("GET", "/").problem(404)
     server.ask("GET", "/api/v1/nothing").problem(404)

@@ -20,7 +20,7 @@ def test_the_description_holds(home, tokens):
     published(home, "w", "steps: [{id: q, review: {title: Sure?}}, {id: a, script: echo}]\n")
     home.run("endpoint", "create", "/w", "--workflow", "w", code=0)
     token = home.run("token", "create", "--name", "all", "--scope", "admin", code=0).out.strip()
-    server = Server(home, *(["--require-token", "--rate-limit", "0"] if tokens else []))
+    server = Server(home, *(["--require-token", "--profile", "trusted", "--rate-limit", "0"] if tokens else []))
     headers = {"authorization": f"Bearer {token}"} if tokens else {}
     server.post("/api/v1/runs", {"workflow": "w"}, headers)
     until(lambda: home.run("review", "list", "--json", code=0).data(), "it asks")

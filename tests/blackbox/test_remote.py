@@ -19,7 +19,7 @@ def far(home):
     home.script("echo", ECHO)
     published(home, "w", FLOW)
     home.admin = home.run("token", "create", "--name", "admin", "--scope", "admin", code=0).out.strip()
-    home.server = Server(home, "--require-token", "--rate-limit", "0")
+    home.server = Server(home, "--require-token", "--profile", "trusted", "--rate-limit", "0")
     home.far = {"VIAT_URL": f"http://127.0.0.1:{home.server.port}", "VIAT_TOKEN": home.admin, "VIAT_HOME": home.base / "nowhere"}
     return home
 

@@ -2,6 +2,7 @@
 import hashlib
 import hmac
 import json
+import os
 import socket
 import time
 
@@ -31,7 +32,7 @@ def bearer(token):
 @pytest.fixture
 def guarded(echo):
     echo.admin = made(echo, "admin", "admin")
-    echo.server = Server(echo, "--require-token")
+    echo.server = Server(echo, "--require-token", "--profile", "trusted")
     return echo
 
 
@@ -125,10 +126,25 @@ def test_a_server_that_would_let_nobody_in_does_not_start(echo):
     made(echo, "reader", "read")
     echo.run("server", "--port", "0", "--require-token", code=2)
     token = made(echo, "admin", "admin")
-    server = Server(echo, "--host", "0.0.0.0", settle=False)
+    server = Server(echo, "--host", "0.0.0.0", "--profile", "trusted", settle=False)
     assert server.ask("GET", "/metrics", headers={"host": "viat.example.org"}).status == 401
     assert server.ask("GET", "/metrics", headers={"host": "viat.example.org", **bearer(token)}).status == 200
     server.ask("POST", "/api/v1/runs", {"workflow": "w"}, {"origin": "http://evil.example", **bearer(token)}).problem(403)
+
+
+def test_who_comes_with_a_token_is_not_trusted_with_the_machine(echo):
+    token = made(echo, "admin", "admin")
+    asked = echo.start("server", "--port", "0", "--require-token")
+    line = asked.stderr.readline().decode()
+    if "strict" in line:
+        assert asked.wait(60) == 2 and "--profile trusted" in asked.stderr.read().decode(), "where it cannot be had, it says so"
+        return
+    asked.terminate()
+    asked.wait(60)
+    echo.script("look", "import os\ndef main():\n    return sorted(os.listdir('/'))\n")
+    server = Server(echo, "--require-token", settle=False)
+    seen = server.post("/api/v1/scripts/look/test", {}, bearer(token)).data()["value"]
+    assert seen != sorted(os.listdir("/")), "a command that the server runs is held to its profile too"
 
 
 def test_an_open_server_holds_a_token_to_its_scopes(echo):
@@ -189,7 +205,7 @@ def test_a_signed_endpoint(echo):
 
 def test_who_comes_too_often_is_told_when_to_come_again(echo):
     token = made(echo, "admin", "admin")
-    server = Server(echo, "--require-token", "--rate-limit", "2", settle=False)
+    server = Server(echo, "--require-token", "--profile", "trusted", "--rate-limit", "2", settle=False)
     answers = [server.ask("GET", "/api/v1/tokens", headers=bearer(token)) for _ in range(8)]
     refused = [answer for answer in answers if answer.status == 429]
     assert refused and int(refused[0].headers["retry-after"]) >= 1

@@ -27,7 +27,7 @@ pub const EXECUTION_DEADLINE: &str = "VIAT_EXECUTION_DEADLINE_SECONDS";
 pub const SCRIPT_ENV: &str = "VIAT_SCRIPT_ENV";
 
 /// The variable that says how far scripts are kept from the machine.
-const PROFILE: &str = "VIAT_PROFILE";
+pub const PROFILE: &str = "VIAT_PROFILE";
 /// The variable that says what any script gets at most.
 const SCRIPT_LIMITS: &str = "VIAT_SCRIPT_LIMITS";
 
@@ -76,27 +76,27 @@ pub struct Home {
     pub folder: PathBuf,
     /// Where it remembers.
     pub store: Arc<dyn Store>,
-    /// How far scripts are kept from the machine, where that was said for this process.
-    profile: Option<Profile>,
     /// Who changes something in it.
     pub actor: Actor,
+    /// How far scripts are kept from the machine, where that was said for this process.
+    profile: Option<Profile>,
 }
 
 impl Home {
     /// Opens the home, making it if it is not there.
     pub fn open(folder: &Path) -> Result<Home, CliError> {
         let store = SqliteStore::open(folder).map_err(CliError::store)?;
-        Ok(Home { folder: folder.to_path_buf(), store: Arc::new(store), profile: None, actor: Actor::at_the_keyboard() })
+        Ok(Home { folder: folder.to_path_buf(), store: Arc::new(store), actor: Actor::at_the_keyboard(), profile: None })
     }
 
-    /// A home that is open already, as somebody who asks a server for something uses it.
-    pub fn of(folder: PathBuf, store: Arc<dyn Store>, profile: Profile, actor: Actor) -> Home {
-        Home { folder, store, profile: Some(profile), actor }
+    /// The same store and folder, for a caller of the server.
+    pub fn for_caller(folder: &Path, store: &Arc<dyn Store>, actor: Actor) -> Home {
+        Home { folder: folder.to_path_buf(), store: Arc::clone(store), actor, profile: None }
     }
 
     /// The same home, its scripts kept from the machine as far as this says.
     pub fn with_profile(&self, profile: Profile) -> Home {
-        Home { folder: self.folder.clone(), store: Arc::clone(&self.store), profile: Some(profile), actor: self.actor.clone() }
+        Home { folder: self.folder.clone(), store: Arc::clone(&self.store), actor: self.actor.clone(), profile: Some(profile) }
     }
 
     /// How far scripts are kept from the machine: as was said for this process, else as `VIAT_PROFILE` says; who works on a home of

@@ -126,7 +126,8 @@ pub struct BuildBody {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct VersionQuery {
-    version: Option<u64>,
+    /// An older version.
+    pub version: Option<u64>,
 }
 
 /// Which versions are compared.
@@ -149,9 +150,9 @@ pub struct LogsQuery {
 }
 
 /// What a command prints with `--json`, on the home of this server and for this caller.
-async fn printed(engine: Engine, caller: Caller, work: impl FnOnce(&Home, &Output) -> Result<(), CliError> + Send + 'static) -> Result<Value, Problem> {
+pub async fn printed(engine: Engine, caller: Caller, work: impl FnOnce(&Home, &Output) -> Result<(), CliError> + Send + 'static) -> Result<Value, Problem> {
     blocking(move || {
-        let home = Home::of(engine.home, engine.store, engine.profile, caller.actor);
+        let home = Home::for_caller(&engine.home, &engine.store, caller.actor);
         let output = Output::keeping();
         work(&home, &output)?;
         Ok(output.kept())
@@ -223,7 +224,7 @@ pub async fn test_script(
     args.extend(body.version.map(|version| format!("--version={version}")));
     args.extend(body.timeout.map(|timeout| format!("--timeout={timeout}")));
     args.extend(["--".to_owned(), name]);
-    Ok(Json(child::result(&engine.home, &caller, &args, json!(body.args).to_string().into_bytes()).await?).into_response())
+    Ok(Json(child::result(&engine, &caller, &args, json!(body.args).to_string().into_bytes()).await?).into_response())
 }
 
 /// What a script's newest attempts wrote.
@@ -334,7 +335,7 @@ pub async fn test_workflow(
         args.extend(given.into_iter().map(|text| format!("{flag}={text}")));
     }
     args.extend(["--".to_owned(), name]);
-    Ok(Json(child::result(&engine.home, &caller, &args, json!(body.inputs).to_string().into_bytes()).await?).into_response())
+    Ok(Json(child::result(&engine, &caller, &args, json!(body.inputs).to_string().into_bytes()).await?).into_response())
 }
 
 /// Endpoints, newest first.
@@ -382,7 +383,7 @@ pub async fn build_environment(
     args.extend(body.force.then(|| "--force".to_owned()));
     args.extend(body.upgrade.then(|| "--upgrade".to_owned()));
     args.extend(["--".to_owned(), name]);
-    Ok(Json(child::result(&engine.home, &caller, &args, Vec::new()).await?).into_response())
+    Ok(Json(child::result(&engine, &caller, &args, Vec::new()).await?).into_response())
 }
 
 fn words(words: &[&str]) -> Vec<String> {

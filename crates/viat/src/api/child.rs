@@ -1,6 +1,5 @@
 //! Work that has a process of its own: this very binary, told by the server what to do. It ends when nobody waits for it any more.
 
-use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -10,9 +9,11 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
 
+use super::Engine;
 use super::access::Caller;
 use super::problem::Problem;
 use crate::audit::{ACTOR_VARIABLE, NO_TOKEN, TOKEN_VARIABLE};
+use crate::wiring::PROFILE;
 
 /// How long a command that nobody waits for may take to end by itself.
 const END_WITHIN: Duration = Duration::from_secs(20);
@@ -34,11 +35,11 @@ pub struct Running(Option<Child>);
 
 impl Running {
     /// Starts a command on the home, for this caller.
-    pub fn start(home: &Path, caller: &Caller, args: &[String], change: impl FnOnce(&mut Command)) -> std::io::Result<Running> {
-        let folder = std::path::absolute(home)?;
+    pub fn start(engine: &Engine, caller: &Caller, args: &[String], change: impl FnOnce(&mut Command)) -> std::io::Result<Running> {
+        let folder = std::path::absolute(&engine.home)?;
         let mut command = Command::new("/proc/self/exe");
         command.arg("--home").arg(folder).args(args);
-        command.env_remove("VIAT_URL").env_remove("VIAT_TOKEN").env(ACTOR_VARIABLE, &caller.actor.name);
+        command.env_remove("VIAT_URL").env_remove("VIAT_TOKEN").env(ACTOR_VARIABLE, &caller.actor.name).env(PROFILE, engine.profile.name());
         command.env(TOKEN_VARIABLE, caller.actor.token.as_deref().unwrap_or(NO_TOKEN));
         // A signal at the server's terminal is not for it: the server itself says when it has to end.
         command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -78,9 +79,9 @@ impl Drop for Running {
 }
 
 /// Runs a command to its end, with this on its stdin.
-pub async fn run(home: &Path, caller: &Caller, args: &[String], stdin: Vec<u8>) -> Result<Ended, Problem> {
+pub async fn run(engine: &Engine, caller: &Caller, args: &[String], stdin: Vec<u8>) -> Result<Ended, Problem> {
     let broken = |error: std::io::Error| Problem::new(StatusCode::SERVICE_UNAVAILABLE, format!("the command cannot be run: {error}"));
-    let mut running = Running::start(home, caller, args, |_| {}).map_err(broken)?;
+    let mut running = Running::start(engine, caller, args, |_| {}).map_err(broken)?;
     let Some(child) = running.child() else { return Err(broken(std::io::Error::other("it is gone"))) };
     let (mut to, from, said) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let feed = async {
@@ -109,8 +110,8 @@ pub async fn run(home: &Path, caller: &Caller, args: &[String], stdin: Vec<u8>) 
 }
 
 /// The result of a command that was run with `--json`: what it printed, or why it could not.
-pub async fn result(home: &Path, caller: &Caller, args: &[String], stdin: Vec<u8>) -> Result<Value, Problem> {
-    let ended = run(home, caller, args, stdin).await?;
+pub async fn result(engine: &Engine, caller: &Caller, args: &[String], stdin: Vec<u8>) -> Result<Value, Problem> {
+    let ended = run(engine, caller, args, stdin).await?;
     if let Ok(value) = serde_json::from_slice(&ended.out) {
         return Ok(value);
     }

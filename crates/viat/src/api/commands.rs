@@ -143,7 +143,7 @@ pub async fn start(State(engine): State<Engine>, caller: Caller, headers: Header
     }
     let (frames, outgoing) = mpsc::channel(AHEAD);
     let seat = engine.commands.enter(caller.actor.token.clone(), frames.clone())?;
-    let mut running = Running::start(&engine.home, &caller, &body.args, |command| {
+    let mut running = Running::start(&engine, &caller, &body.args, |command| {
         command.stdin(Stdio::null()).env(given::COMMAND, &seat.id).env(TERMINAL, body.terminal.join(",")).env("NO_COLOR", "");
         match &body.user {
             Some(user) => command.env("USER", user),

@@ -51,6 +51,7 @@ impl Desk {
             progress: Listener::default(),
             ears: Ears::default(),
             commands: Commands::default(),
+            profile: home.profile()?,
             tokens: false,
             seen: Arc::default(),
         };

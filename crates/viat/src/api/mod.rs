@@ -23,6 +23,7 @@ mod route;
 mod routes;
 mod runs;
 mod shapes;
+mod shelf;
 mod take;
 mod tokens;
 mod waiters;
@@ -50,7 +51,8 @@ use crate::schedules::keeper::Keeper;
 use crate::signature::Seen;
 use crate::socket::{self, Place};
 use crate::wiring::{Home, Mode};
-use access::{Bounds, Door, Gate};
+pub use access::Door;
+use access::{Bounds, Gate};
 use commands::Commands;
 pub use commands::{CommandBody, Kind, Want};
 use events::Ears;
@@ -98,7 +100,7 @@ pub struct Engine {
     pub ears: Ears,
     /// Commands that were typed elsewhere.
     pub commands: Commands,
-    /// How far scripts are kept from the machine.
+    /// How far scripts are kept from this machine, also those of commands that the server runs.
     pub profile: Profile,
     /// Whether everybody outside needs a token.
     pub tokens: bool,
@@ -107,8 +109,7 @@ pub struct Engine {
 }
 
 /// Serves a home until it is told to end.
-pub fn serve(home: &Home, wanted: &Wanted, output: &Output) -> Result<(), CliError> {
-    let door = door(home, wanted)?;
+pub fn serve(home: &Home, wanted: &Wanted, door: Door, output: &Output) -> Result<(), CliError> {
     let _lock = socket::lock(&home.folder)?;
     let (waiters, progress, metrics, ears) = (Waiters::default(), Listener::default(), Arc::new(Metrics::default()), Ears::default());
     let mode = Mode {
@@ -152,7 +153,7 @@ pub fn asks_for_tokens(home: &Home, wanted: &Wanted) -> Result<bool, CliError> {
 }
 
 /// Whether everybody needs a token: all do, unless the home's owner serves it to this machine alone.
-fn door(home: &Home, wanted: &Wanted) -> Result<Door, CliError> {
+pub fn door(home: &Home, wanted: &Wanted) -> Result<Door, CliError> {
     let address = wanted.address.ip();
     let owner = std::fs::metadata(&home.folder).map_err(|error| CliError::failed(format!("{} cannot be looked at: {error}", home.folder.display())))?.uid();
     let why = if !address.is_loopback() {

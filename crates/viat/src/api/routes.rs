@@ -8,7 +8,7 @@ use super::pages::PageQuery;
 use super::route::Inside::{Json, Other, Page};
 use super::route::Needs::{Itself, Known, Nothing, One};
 use super::route::{Route, route};
-use super::{Engine, assets, commands, documents, endpoints, events, links, metrics, pools, progress, recover, reviews, runs, tokens};
+use super::{Engine, assets, commands, documents, endpoints, events, links, metrics, pools, progress, recover, reviews, runs, shelf, tokens};
 use crate::ask::{DecisionBody, ExtensionBody, MigrateBody, ResumeBody, SettleBody, WhoBody};
 use crate::links::LinkBody;
 use crate::tokens::{Scope, TokenBody};
@@ -26,7 +26,7 @@ const KEY: (&str, &str) = ("Idempotency-Key", "The same request again with the s
 
 /// Everything that a server serves.
 pub fn all() -> Vec<Route> {
-    [starting(), of_runs(), scripts(), workflows(), bindings(), administration(), outside()].into_iter().flatten().collect()
+    [starting(), of_runs(), scripts(), workflows(), bindings(), shelf(), schedules(), administration(), outside()].into_iter().flatten().collect()
 }
 
 /// The routes as a router.
@@ -197,6 +197,57 @@ fn bindings() -> Vec<Route> {
             .answers(201, Json("Link"))
             .refuses(409),
         route(Method::GET, "/api/v1/pools", One(READ), get(pools::show), "What the workers of each script are doing.").answers(200, Json("Pools")),
+    ]
+}
+
+fn shelf() -> Vec<Route> {
+    let (resource, secret) = ("/api/v1/resources/{name}", "/api/v1/secrets/{name}");
+    vec![
+        route(Method::GET, "/api/v1/resources", One(READ), get(shelf::resources), "Lists resources, newest first; secrets without their values.")
+            .query::<PageQuery>()
+            .answers(200, Page("ResourceItem")),
+        route(Method::GET, resource, One(READ), get(shelf::show_resource), "Shows a resource; the value of a secret is never shown.")
+            .query::<assets::VersionQuery>()
+            .answers(200, Json("ResourceItem")),
+        route(Method::PUT, resource, One(ADMIN), put(shelf::put_resource), "Saves a resource as a new version.")
+            .body::<shelf::ResourceBody>()
+            .answers(200, Json("SavedResource"))
+            .refuses(409),
+        route(Method::DELETE, resource, One(ADMIN), delete(shelf::delete_resource), "Deletes a resource.").answers(200, Json("Deleted")).refuses(409),
+        route(Method::GET, "/api/v1/secrets", One(READ), get(shelf::secrets), "Lists secrets, newest first, without their values.")
+            .query::<PageQuery>()
+            .answers(200, Page("ResourceItem")),
+        route(Method::POST, "/api/v1/secrets", One(ADMIN), post(shelf::rekey), "Seals every secret with a new key.").answers(200, Json("Rekeyed")).refuses(409),
+        route(Method::GET, secret, One(READ), get(shelf::show_secret), "Shows what is known of a secret, never its value.").answers(200, Json("ResourceItem")),
+        route(Method::PUT, secret, One(ADMIN), put(shelf::put_secret), "Saves a secret, encrypted.")
+            .body::<shelf::SecretBody>()
+            .answers(200, Json("SavedResource"))
+            .refuses(409),
+        route(Method::DELETE, secret, One(ADMIN), delete(shelf::delete_secret), "Deletes a secret that no script declares.")
+            .answers(200, Json("Deleted"))
+            .refuses(409),
+    ]
+}
+
+fn schedules() -> Vec<Route> {
+    let one = "/api/v1/schedules/{name}";
+    vec![
+        route(Method::GET, "/api/v1/schedules", One(READ), get(shelf::schedules), "Lists schedules, newest first.")
+            .query::<PageQuery>()
+            .answers(200, Page("Schedule")),
+        route(Method::GET, one, One(READ), get(shelf::show_schedule), "Shows a schedule: when it fires next, and what came of the last fires.")
+            .answers(200, Json("Schedule")),
+        route(Method::PUT, one, One(ADMIN), put(shelf::put_schedule), "Creates or changes a schedule.")
+            .body::<shelf::ScheduleBody>()
+            .answers(200, Json("Schedule"))
+            .refuses(409),
+        route(Method::DELETE, one, One(ADMIN), delete(shelf::delete_schedule), "Deletes a schedule; its runs stay.").answers(200, Json("Deleted")).refuses(409),
+        route(Method::POST, "/api/v1/schedules/{name}/pause", One(ADMIN), post(shelf::pause), "Keeps a schedule from firing.")
+            .answers(200, Json("Paused"))
+            .refuses(409),
+        route(Method::POST, "/api/v1/schedules/{name}/resume", One(ADMIN), post(shelf::resume), "Lets a schedule fire again.")
+            .answers(200, Json("Paused"))
+            .refuses(409),
     ]
 }
 

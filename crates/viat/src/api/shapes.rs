@@ -224,5 +224,23 @@ fn others() -> Vec<(&'static str, Value)> {
         ("detail", text()),
         ("help", maybe_text()),
     ]);
-    vec![("Token", token), ("AuditEntry", entry), ("Pools", list(object(&pool))), ("Problem", problem)]
+    let schedule = object(&[
+        ("name", text()),
+        ("cron", text()),
+        ("timezone", text()),
+        ("workflow", text()),
+        ("paused", truth()),
+        ("saved_at", time()),
+        ("next", list(time())),
+        ("fires", list(object(&[("at", time()), ("outcome", text()), ("run", maybe_text())]))),
+    ]);
+    let shelf = [
+        ("Schedule", schedule),
+        ("Paused", object(&[("name", text()), ("paused", truth())])),
+        ("ResourceItem", object(&[("name", text()), ("kind", text()), ("version", number()), ("created_at", time())])),
+        ("SavedResource", object(&[("name", text()), ("kind", text()), ("version", number()), ("hash", maybe_text())])),
+        ("Rekeyed", object(&[("key", text()), ("secrets", number())])),
+    ];
+    let known = vec![("Token", token), ("AuditEntry", entry), ("Pools", list(object(&pool))), ("Problem", problem)];
+    known.into_iter().chain(shelf).collect()
 }

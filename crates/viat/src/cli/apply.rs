@@ -20,6 +20,9 @@ use crate::wiring::Home;
 /// The largest file of a project.
 const MAX_FILE: u64 = 1 << 20;
 
+/// The folders in which a project has its files; nothing else of it is read.
+pub const FOLDERS: [&str; 3] = ["scripts", "resources", "workflows"];
+
 /// The endings of scripts' files.
 const SCRIPTS: [(&str, Language); 10] = [
     ("py", Language::Python),

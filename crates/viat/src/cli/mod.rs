@@ -24,10 +24,10 @@ mod progress;
 mod recover;
 mod rehearse;
 mod remote;
-mod resource;
+pub mod resource;
 pub mod review;
 pub mod run;
-mod schedule;
+pub mod schedule;
 mod scope;
 pub mod script;
 mod script_logs;
@@ -105,18 +105,15 @@ enum Command {
     /// Endpoints: HTTP routes bound to published workflows.
     #[command(subcommand)]
     Endpoint(endpoint::EndpointCommand),
-    /// Schedules: runs that begin by the clock, as long as a server runs.
-    #[command(subcommand)]
-    Schedule(schedule::ScheduleCommand),
     /// Access tokens: who may use the server from elsewhere.
     #[command(subcommand)]
     Token(token::TokenCommand),
     /// The audit log: who changed or decided what, when and why.
     #[command(subcommand)]
     Audit(audit::AuditCommand),
-    /// The store: a check, copies, and how one takes the place of a lost database.
+    /// Schedules: runs that begin by the clock, as long as a server runs.
     #[command(subcommand)]
-    Store(store::StoreCommand),
+    Schedule(schedule::ScheduleCommand),
     /// Environments: what scripts have installed for them.
     #[command(subcommand)]
     Env(environments::EnvCommand),
@@ -177,12 +174,11 @@ fn dispatch(cli: &Cli, output: &Output) -> Result<ExitCode, CliError> {
         Command::Event(command) => event::run(command, &home()?, output),
         Command::Review(command) => review::run(command, &home()?, output),
         Command::Endpoint(command) => endpoint::run(command, &home()?, output),
+        Command::Token(command) => token::run(command, &home()?, output),
+        Command::Audit(command) => audit::run(command, &home()?, output),
         Command::Schedule(command) => schedule::run(command, &home()?, output),
         Command::Resource(command) => resource::run(command, &home()?, output),
         Command::Secret(command) => resource::run_secret(command, &home()?, output),
-        Command::Token(command) => token::run(command, &home()?, output),
-        Command::Audit(command) => audit::run(command, &home()?, output),
-        Command::Store(command) => store::run(command, &cli.global.home, output),
         Command::Env(command) => environments::run(command, &home()?, output),
         Command::Init(args) => example::init(args, output),
         Command::Apply(args) => apply::run(args, &home()?, output),

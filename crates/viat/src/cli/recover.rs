@@ -192,7 +192,11 @@ pub fn compensate(args: &CompensateArgs, home: &Home, output: &Output) -> Result
     }
     let change = Change::asked(&format!("/api/v1/runs/{id}/compensate"), &json!(body));
     let foreground = match left_undoing(&id, home)? {
-        true => adopt(&id, home, output)?,
+        true => {
+            let foreground = adopt(&id, home, output)?;
+            change.map_or(Ok(()), |change| home.note(change))?;
+            foreground
+        }
         false => ask_and_watch(&id, ask::compensate(body)?, change, home, output)?,
     };
     test::until_over(&id, &foreground, home, output)?;
@@ -223,9 +227,7 @@ fn ask_and_watch(id: &RunId, input: Input, change: Option<Change>, home: &Home, 
         foreground.driver.ask_and_watch(id, input.clone(), foreground.sender()).map_err(CliError::driver)?;
         Ok(foreground)
     })?;
-    if let Some(change) = change {
-        home.note(change)?;
-    }
+    change.map_or(Ok(()), |change| home.note(change))?;
     Ok(foreground)
 }
 

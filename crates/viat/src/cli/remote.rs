@@ -10,6 +10,7 @@ use reqwest::{Client, Response, StatusCode};
 use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 
+use super::apply::FOLDERS;
 use super::error::CliError;
 use super::output::Output;
 use super::review::user;
@@ -228,15 +229,15 @@ fn names(folder: &Path) -> std::io::Result<Option<BTreeSet<String>>> {
 
 fn was_named(want: &Want, args: &[String]) -> bool {
     let named = |text: &str| args.iter().any(|word| word.strip_suffix(text).is_some_and(|head| head.is_empty() || head.ends_with(['=', '@'])));
-    // A project has its files in these folders.
     let project = args.iter().any(|word| word == "apply").then(|| args.iter().map(String::as_str).chain(["."]));
     let in_project = |path: &str| {
         let folder = if want.kind == Kind::File { Path::new(path).parent() } else { Some(Path::new(path)) };
         let mut roots = project.clone().into_iter().flatten();
-        folder.is_some_and(|folder| roots.any(|root| ["scripts", "workflows", "resources"].iter().any(|part| Path::new(root).join(part) == folder)))
+        folder.is_some_and(|folder| roots.any(|root| FOLDERS.iter().any(|part| Path::new(root).join(part) == folder)))
     };
     match want.kind {
-        Kind::Stdin => named("-"),
+        // A secret is read from there unless it is said otherwise.
+        Kind::Stdin => named("-") || args.iter().any(|word| word == "secret"),
         Kind::File => named(&want.path) || in_project(&want.path),
         Kind::Folder => in_project(&want.path),
     }

@@ -15,7 +15,8 @@ use viat_store::{Asset, AssetName, At, StoreError};
 use super::error::CliError;
 use super::output::Output;
 use super::script::{newest_first, time};
-use super::{inputs, missing};
+use super::{given, inputs, missing};
+use crate::api::Kind as Wants;
 use crate::audit::Change;
 use crate::wiring::Home;
 
@@ -170,8 +171,17 @@ fn failed(error: ResourceError) -> CliError {
 
 fn create(name: &str, kind: Kind, file: &Path, home: &Home, output: &Output) -> Result<(), CliError> {
     check_name(name, kind)?;
-    let text = text_of(name, kind, file, output)?;
-    let saved = save(name, kind, &text, home)?;
+    created(name, kind, &text_of(name, kind, file, output)?, home, output)
+}
+
+/// Creates a resource from its text.
+pub fn create_text(name: &str, kind: Kind, text: String, home: &Home, output: &Output) -> Result<(), CliError> {
+    check_name(name, kind)?;
+    created(name, kind, &checked(name, kind, text, "the body")?, home, output)
+}
+
+fn created(name: &str, kind: Kind, text: &str, home: &Home, output: &Output) -> Result<(), CliError> {
+    let saved = save(name, kind, text, home)?;
     if output.json {
         let hash = (kind != Kind::Secret).then(|| saved.hash.to_string());
         return output.value(&json!({"name": name, "kind": kind.name(), "version": saved.version, "hash": hash}));
@@ -183,7 +193,7 @@ fn create(name: &str, kind: Kind, file: &Path, home: &Home, output: &Output) -> 
 pub fn save(name: &str, kind: Kind, text: &str, home: &Home) -> Result<resources::Saved, CliError> {
     let new = New { name, kind, text, at: inputs::now() };
     let saved = resources::save(home.store.as_ref(), &home.keys(), &new).map_err(failed)?;
-    home.note(Change::of("resource.create", format!("{} {name}", kind.name())))?;
+    home.note(Change::of("resource.create", format!("{} {name}", kind.name())).detail(format!("version {}", saved.version)))?;
     Ok(saved)
 }
 
@@ -225,6 +235,9 @@ pub fn checked(name: &str, kind: Kind, mut text: String, shown: &str) -> Result<
 }
 
 fn stdin(kind: Kind, limit: u64, output: &Output) -> Result<Vec<u8>, CliError> {
+    if let Some(given) = given::read(Wants::Stdin, Path::new(""), limit) {
+        return given;
+    }
     let stdin = std::io::stdin();
     if stdin.is_terminal() {
         let hint = if kind == Kind::Secret { "; what is typed shows: --file or a pipe keeps it out of sight" } else { "" };
@@ -370,7 +383,7 @@ fn delete(name: &str, only: Option<Kind>, home: &Home, output: &Output) -> Resul
 
 fn rekey(home: &Home, output: &Output) -> Result<(), CliError> {
     let done = resources::rekey(home.store.as_ref(), &home.keys(), inputs::now()).map_err(failed)?;
-    home.note(Change::of("secret.rekey", "secrets"))?;
+    home.note(Change::of("secret.rekey", format!("key {}", done.key)))?;
     if output.json {
         return output.value(&json!({"key": done.key, "secrets": done.secrets}));
     }

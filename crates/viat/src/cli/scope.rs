@@ -50,10 +50,10 @@ fn needs(command: &Command) -> &'static [Scope] {
             | WorkflowCommand::Validate { .. },
         )
         | Command::Endpoint(endpoint::EndpointCommand::List)
+        | Command::Env(EnvCommand::List | EnvCommand::Show { .. })
         | Command::Schedule(ScheduleCommand::List | ScheduleCommand::Show { .. })
         | Command::Resource(ResourceCommand::List { .. } | ResourceCommand::Show { .. } | ResourceCommand::Versions { .. })
-        | Command::Secret(SecretCommand::List | SecretCommand::Show { .. } | SecretCommand::Versions { .. })
-        | Command::Env(EnvCommand::List | EnvCommand::Show { .. }) => &[Scope::Read],
+        | Command::Secret(SecretCommand::List | SecretCommand::Show { .. } | SecretCommand::Versions { .. }) => &[Scope::Read],
         Command::Run(
             RunCommand::List(_)
             | RunCommand::Show { .. }
@@ -81,10 +81,7 @@ mod tests {
         assert_eq!(of("run show x --json"), Some([Scope::Read, Scope::Run].as_slice()));
         assert_eq!(of("run start w"), Some([Scope::Run].as_slice()));
         assert_eq!(of("review decide x --decision approved"), Some([Scope::Review].as_slice()));
-        assert_eq!(of("schedule list"), Some([Scope::Read].as_slice()));
-        assert_eq!(of("secret show s"), Some([Scope::Read].as_slice()));
-        for admin in ["secret delete s", "schedule pause s", "workflow test w", "script delete s", "token list", "audit list", "apply .", "endpoint delete /x"]
-        {
+        for admin in ["workflow test w", "script delete s", "token list", "audit list", "apply .", "endpoint delete /x", "secret rekey", "schedule pause x"] {
             assert_eq!(of(admin), Some([].as_slice()), "{admin}");
         }
         for refused in

@@ -10,7 +10,7 @@ use super::error::CliError;
 use super::isolation;
 use super::output::Output;
 use super::test::warn_of_deadline;
-use crate::api::Wanted;
+use crate::api::{self, Door, Wanted};
 use crate::wiring::Home;
 
 /// What `server` takes.
@@ -47,7 +47,9 @@ pub fn run(args: &ServerArgs, home: &Home, output: &Output) -> Result<ExitCode, 
     warn_of_deadline(output);
     let wanted =
         Wanted { address: SocketAddr::new(args.host, args.port), require_token: args.require_token, rate_limit: args.rate_limit, max_body: args.max_body };
-    let home = &isolation::choose(args.profile, crate::api::asks_for_tokens(home, &wanted)?, home)?;
-    crate::api::serve(home, &wanted, output)?;
+    let door = api::door(home, &wanted)?;
+    // Who has a token may put scripts here: they are not the owner's own.
+    let home = &isolation::choose(args.profile, door == Door::Tokens, home)?;
+    api::serve(home, &wanted, door, output)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -30,6 +30,7 @@ pub fn tell<B: Serialize + Clone, T>(
     output: &Output,
     here: impl Fn(&Driver, B) -> Result<T, CliError>,
 ) -> Result<(), CliError> {
+    let change = Change::asked(path, &json!(body));
     let here = patiently(|| {
         if let Some(client) = Client::of_run(home, run)? {
             client.post(path, &body)?;
@@ -40,7 +41,7 @@ pub fn tell<B: Serialize + Clone, T>(
         driver.shut_down(WRITTEN_WITHIN);
         told.map(|_| true)
     })?;
-    if let Some(change) = Change::asked(path, &json!(body)).filter(|_| here) {
+    if let Some(change) = change.filter(|_| here) {
         home.note(change)?;
     }
     let row = home.store.run(run).map_err(CliError::store)?;
