@@ -1,5 +1,5 @@
 //! The strict profile: what a script in a cell cannot do, and that it works otherwise as it does elsewhere.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::print_stderr)]
 
 mod support;
 

@@ -51,7 +51,6 @@ impl Desk {
             progress: Listener::default(),
             ears: Ears::default(),
             commands: Commands::default(),
-            profile: home.profile()?,
             tokens: false,
             seen: Arc::default(),
         };

@@ -147,11 +147,6 @@ pub fn serve(home: &Home, wanted: &Wanted, door: Door, output: &Output) -> Resul
     served
 }
 
-/// Whether everybody outside will need a token.
-pub fn asks_for_tokens(home: &Home, wanted: &Wanted) -> Result<bool, CliError> {
-    Ok(door(home, wanted)? == Door::Tokens)
-}
-
 /// Whether everybody needs a token: all do, unless the home's owner serves it to this machine alone.
 pub fn door(home: &Home, wanted: &Wanted) -> Result<Door, CliError> {
     let address = wanted.address.ip();

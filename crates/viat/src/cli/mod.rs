@@ -114,6 +114,9 @@ enum Command {
     /// Schedules: runs that begin by the clock, as long as a server runs.
     #[command(subcommand)]
     Schedule(schedule::ScheduleCommand),
+    /// The store: a check, copies, and how one takes the place of a lost database.
+    #[command(subcommand)]
+    Store(store::StoreCommand),
     /// Environments: what scripts have installed for them.
     #[command(subcommand)]
     Env(environments::EnvCommand),
@@ -179,6 +182,7 @@ fn dispatch(cli: &Cli, output: &Output) -> Result<ExitCode, CliError> {
         Command::Schedule(command) => schedule::run(command, &home()?, output),
         Command::Resource(command) => resource::run(command, &home()?, output),
         Command::Secret(command) => resource::run_secret(command, &home()?, output),
+        Command::Store(command) => store::run(command, &cli.global.home, output),
         Command::Env(command) => environments::run(command, &home()?, output),
         Command::Init(args) => example::init(args, output),
         Command::Apply(args) => apply::run(args, &home()?, output),

@@ -17,7 +17,13 @@ use crate::tokens::Scope;
 pub fn is_local(command: &Command) -> bool {
     matches!(
         command,
-        Command::Server(_) | Command::Init(_) | Command::Demo(_) | Command::Completions { .. } | Command::Store(_) | Command::Doctor | Command::Env(EnvCommand::Work { .. })
+        Command::Server(_)
+            | Command::Init(_)
+            | Command::Demo(_)
+            | Command::Completions { .. }
+            | Command::Store(_)
+            | Command::Doctor
+            | Command::Env(EnvCommand::Work { .. })
     )
 }
 
