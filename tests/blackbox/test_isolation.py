@@ -11,6 +11,10 @@ import pytest
 from conftest import BINARY, Home, kill, nobody_left, processes_of, until
 from served import Server
 
+# What a cell needs, as another program finds it: where that cannot be had, there is nothing to test.
+NAMESPACES = ["unshare", "--user", "--map-root-user", "--mount", "--pid", "--net", "--ipc", "--uts", "--fork", "true"]
+pytestmark = pytest.mark.skipif(shutil.which("unshare") is None or subprocess.run(NAMESPACES, capture_output=True).returncode != 0,
+                                reason="no namespaces can be made on this machine: " + " ".join(NAMESPACES))
 NOBODY = 65534
 # Runs what it is given, and says how that went.
 RUN = '''

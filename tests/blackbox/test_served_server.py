@@ -204,7 +204,7 @@ def test_answers_to_bad_requests(echo):
     runs = "/api/v1/runs"
     for path in ("/", "/api", "/api/v1/nothing", "/api/v1/runs/x/y", "/../etc/passwd", "/%00"):
         server.ask("GET", path).problem(404)
-    for path in "/e/orders", runs:
+    for path in "/e/orders", "/api/v1/validate":
         server.ask("GET", path).problem(405)
     server.ask("POST", runs, raw=b"{nonsense").problem(400)
     server.ask("POST", runs, raw=b"\xff\xfe").problem(400)

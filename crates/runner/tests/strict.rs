@@ -1,5 +1,5 @@
 //! The strict profile: what a script in a cell cannot do, and that it works otherwise as it does elsewhere.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::print_stderr)]
 
 mod support;
 
@@ -13,12 +13,25 @@ fn bench() -> Bench {
     Bench::with(|config| config.profile = Profile::Strict)
 }
 
+/// Whether the machine has what a cell needs, as another program finds it. Where it has not, there is nothing to test, and that is said.
+fn machine_has_namespaces() -> bool {
+    let flags = ["--user", "--map-root-user", "--mount", "--pid", "--net", "--ipc", "--uts", "--fork", "true"];
+    let has = std::process::Command::new("unshare").args(flags).status().is_ok_and(|status| status.success());
+    if !has {
+        eprintln!("left out: no namespaces can be made on this machine (unshare {})", flags.join(" "));
+    }
+    has
+}
+
 fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
 #[test]
 fn a_cell_can_be_had_and_is_what_it_says() {
+    if !machine_has_namespaces() {
+        return;
+    }
     let folder = tempfile::tempdir().unwrap();
     let found = probe_strict(&config(folder.path())).unwrap();
     assert!(found.seccomp && found.no_new_privs, "{found:?}");
@@ -30,6 +43,9 @@ fn a_cell_can_be_had_and_is_what_it_says() {
 /// What each language says of a thing it tries, in the attempt's folder and outside of it.
 #[tokio::test]
 async fn scripts_of_each_language_work_and_write_in_their_folder_only() {
+    if !machine_has_namespaces() {
+        return;
+    }
     let bench = bench();
     let outside = bench.path("outside");
     let python = script(
@@ -52,6 +68,9 @@ async fn scripts_of_each_language_work_and_write_in_their_folder_only() {
 
 #[tokio::test]
 async fn a_process_left_behind_ends_with_its_attempt() {
+    if !machine_has_namespaces() {
+        return;
+    }
     let bench = bench();
     let code = script("import subprocess\ndef main():\n    subprocess.Popen(['sleep', '3600'], start_new_session=True)\n    return 'done'\n");
     let worker = bench.pools.reserve(Arc::clone(&code)).await.unwrap();
@@ -64,6 +83,9 @@ async fn a_process_left_behind_ends_with_its_attempt() {
 
 #[tokio::test]
 async fn a_cell_ends_with_its_guardian() {
+    if !machine_has_namespaces() {
+        return;
+    }
     let bench = bench();
     let code = script("import time\ndef main(): time.sleep(3600)\n");
     let worker = bench.pools.reserve(code).await.unwrap();
@@ -79,6 +101,9 @@ async fn a_cell_ends_with_its_guardian() {
 
 #[tokio::test]
 async fn limits_hold_in_a_cell() {
+    if !machine_has_namespaces() {
+        return;
+    }
     let bench = bench();
     let limited = |source: &str, change: fn(&mut ScriptCode)| {
         let mut code = ScriptCode::clone(&script(source));
@@ -93,6 +118,9 @@ async fn limits_hold_in_a_cell() {
 
 #[tokio::test]
 async fn what_cannot_be_started_is_said() {
+    if !machine_has_namespaces() {
+        return;
+    }
     let none = Bench::with(|config| (config.profile, config.interpreter) = (Profile::Strict, Some(Interpreter::at("/nowhere/python3"))));
     let said = none.pools.reserve(script("def main(): pass")).await.unwrap_err();
     assert!(said.kind == FaultKind::PoolSpawnFailed && said.message.contains("/nowhere/python3"), "{}", said.message);
@@ -130,6 +158,9 @@ def main(url, plain):
 
 #[tokio::test]
 async fn the_network_leads_to_declared_hosts_only() {
+    if !machine_has_namespaces() {
+        return;
+    }
     let address = server();
     let port = address.port();
     let bench = Bench::with(|config| {
@@ -162,6 +193,9 @@ async fn the_network_leads_to_declared_hosts_only() {
 
 #[tokio::test]
 async fn tunnels_and_other_languages_get_there_too() {
+    if !machine_has_namespaces() {
+        return;
+    }
     let port = server().port();
     let bench = Bench::with(|config| {
         config.profile = Profile::Strict;
@@ -184,6 +218,9 @@ async fn tunnels_and_other_languages_get_there_too() {
 
 #[tokio::test]
 async fn a_private_address_needs_the_operators_word() {
+    if !machine_has_namespaces() {
+        return;
+    }
     let port = server().port();
     let bench = bench();
     let mut code = ScriptCode::clone(&script(ASK));

@@ -1,11 +1,13 @@
 //! The contract between the engine's shell and whatever remembers for it.
 
+use std::path::Path;
 use std::sync::mpsc;
 
 use viat_engine::journal::Millis;
 
 use crate::{
-    Asset, AssetInfo, AssetName, At, EncodedBatch, Hash, OpenRuns, OwnerId, Receipt, ReviewFilter, ReviewRow, RunFilter, RunId, RunRow, StoreError, Unit,
+    Asset, AssetInfo, AssetName, At, EncodedBatch, Hash, KeyFilter, OpenRuns, OwnerId, Receipt, ReviewFilter, ReviewRow, RunFilter, RunId, RunRow, StoreError,
+    Unit,
 };
 
 /// Called once, when a unit is durable or refused, on the store's own thread ([`Store::commit_here`] may call it on the
@@ -110,6 +112,9 @@ pub trait Store: Send + Sync {
     /// The value of a claimed key.
     fn key(&self, space: &str, key: &str) -> Result<Option<Vec<u8>>, StoreError>;
 
+    /// The keys of a space with their values, the greatest key first: keys that begin with a time are listed newest first.
+    fn keys(&self, filter: &KeyFilter) -> Result<Vec<(String, Vec<u8>)>, StoreError>;
+
     /// A blob's bytes, checked against their hash.
     fn blob(&self, hash: &Hash) -> Result<Option<Vec<u8>>, StoreError>;
 
@@ -127,6 +132,12 @@ pub trait Store: Send + Sync {
     /// # Errors
     /// [`StoreError::Corrupt`] says what is damaged.
     fn check(&self) -> Result<(), StoreError>;
+
+    /// Writes a consistent copy of everything into a new file; when this returns it is durable. Writers are not kept waiting.
+    ///
+    /// # Errors
+    /// [`StoreError::Exists`] if the file is there; what the disk says; a store without a disk has no copies.
+    fn backup(&self, to: &Path) -> Result<(), StoreError>;
 
     /// Finishes what is queued and refuses everything after it. Dropping the store does the same.
     fn close(&self);

@@ -17,6 +17,6 @@ pub use contract::{Done, Lease, Store};
 pub use error::StoreError;
 pub use identity::{AssetName, Hash, OwnerId, RunId, fresh_id};
 pub use memory::MemoryStore;
-pub use records::{Asset, AssetInfo, At, OpenRuns, ReviewFilter, ReviewRow, RunFilter, RunRow, Summary};
+pub use records::{Asset, AssetInfo, At, KeyFilter, OpenRuns, ReviewFilter, ReviewRow, RunFilter, RunRow, Summary};
 pub use sqlite::{Options, SqliteStore};
 pub use unit::{EncodedBatch, Op, Outcome, Precondition, Receipt, Unit};

@@ -63,6 +63,12 @@ pub struct RunFilter {
     pub status: Option<String>,
     /// Only those of this workflow.
     pub workflow: Option<String>,
+    /// Only those that ended with an error of this class.
+    pub error_class: Option<String>,
+    /// Only those created at this time or later.
+    pub since: Option<Millis>,
+    /// Only those created before this time.
+    pub until: Option<Millis>,
     /// Only those older than this one: the cursor of the next page.
     pub before: Option<RunId>,
     /// At most so many.
@@ -71,8 +77,19 @@ pub struct RunFilter {
 
 impl Default for RunFilter {
     fn default() -> Self {
-        Self { status: None, workflow: None, before: None, limit: 100 }
+        Self { status: None, workflow: None, error_class: None, since: None, until: None, before: None, limit: 100 }
     }
+}
+
+/// Which keys of a space to list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyFilter {
+    /// The space.
+    pub space: String,
+    /// Only those that sort before this one: the cursor of the next page.
+    pub before: Option<String>,
+    /// At most so many.
+    pub limit: usize,
 }
 
 /// A review as lists show it: a question that a run has put to people.

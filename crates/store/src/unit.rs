@@ -108,6 +108,15 @@ pub enum Op {
         /// What the next one to claim it is told.
         value: Vec<u8>,
     },
+    /// Gives a key a value, whatever it had before.
+    SetKey {
+        /// The key's space.
+        space: String,
+        /// The key.
+        key: String,
+        /// Its value from now on.
+        value: Vec<u8>,
+    },
     /// Frees a key; no error if it is free.
     DropKey {
         /// The key's space.
@@ -244,7 +253,7 @@ impl Op {
         match self {
             Op::CreateRun { first, .. } => first.body.len(),
             Op::Append { batch, .. } => batch.body.len(),
-            Op::ClaimKey { value, .. } => value.len(),
+            Op::ClaimKey { value, .. } | Op::SetKey { value, .. } => value.len(),
             Op::PutReview(row) => {
                 let comment = row.comment.as_ref().map_or(0, String::len);
                 row.title.len() + row.path.len() + comment + row.assignees.iter().map(|each| each.len() + 4).sum::<usize>()

@@ -102,7 +102,7 @@ impl Dice {
             }
             8 => {
                 let (space, key) = self.key();
-                Op::DropKey { space, key }
+                if self.roll(2) == 0 { Op::DropKey { space, key } } else { Op::SetKey { space, key, value: vec![self.roll(2) as u8] } }
             }
             9 => {
                 let bytes = vec![self.roll(4) as u8];

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use clap::ValueEnum;
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Value, json};
 use viat_engine::Input;
@@ -23,7 +24,7 @@ const MAX_WORD: usize = 4_096;
 const MAX_COMMENT: usize = 64 << 10;
 
 /// What a person can decide; a review also expires, but nobody decides that.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[value(rename_all = "snake_case")]
 pub enum Decision {
@@ -50,7 +51,7 @@ impl Decision {
 }
 
 /// A decision on a review.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DecisionBody {
     /// What.
@@ -66,7 +67,7 @@ pub struct DecisionBody {
 }
 
 /// A new expiry of a review: exactly one of `for` and `until`.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExtensionBody {
     /// Who.
@@ -83,7 +84,7 @@ pub struct ExtensionBody {
 }
 
 /// What came of an attempt whose outcome is unknown: exactly one of `completed` and `not_done`.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SettleBody {
     /// The entry's id or path.
@@ -103,7 +104,7 @@ pub struct SettleBody {
 }
 
 /// Who asks, and why.
-#[derive(Debug, Default, Deserialize, Serialize)]
+#[derive(Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WhoBody {
     /// Who.
@@ -115,7 +116,7 @@ pub struct WhoBody {
 }
 
 /// How a failed run is to go on.
-#[derive(Debug, Default, Deserialize, Serialize)]
+#[derive(Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ResumeBody {
     /// Who.
@@ -133,7 +134,7 @@ pub struct ResumeBody {
 }
 
 /// Where a run is to be moved.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MigrateBody {
     /// The workflow's version.

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use viat_engine::journal::Millis;
@@ -63,21 +64,7 @@ pub enum BadToken {
 impl Key {
     /// The home's key.
     pub fn of(home: &Path) -> io::Result<Key> {
-        let path = home.join(KEY);
-        let secret = match fs::read(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                make_key(home, &path)?;
-                fs::read(&path)?
-            }
-            found => found?,
-        };
-        if secret.len() != 32 {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidData,
-                format!("{} has {} bytes, not 32: remove it, a new one is made", path.display(), secret.len()),
-            ));
-        }
-        Ok(Key(blake3::derive_key(CONTEXT, &secret)))
+        secret(home, CONTEXT).map(Key)
     }
 
     /// The token of a grant: safe in a URL.
@@ -103,13 +90,35 @@ impl Key {
     }
 }
 
-/// Makes the key whole or not at all, though several processes may try at once: the first one's stays.
-fn make_key(home: &Path, path: &Path) -> io::Result<()> {
+/// What is derived from the home's key for a purpose; the key is made at its first use.
+pub fn secret(home: &Path, context: &str) -> io::Result<[u8; 32]> {
+    let path = home.join(KEY);
+    let secret = match fs::read(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            make_key(home, &path)?;
+            fs::read(&path)?
+        }
+        found => found?,
+    };
+    if secret.len() != 32 {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, format!("{} has {} bytes, not 32: remove it, a new one is made", path.display(), secret.len())));
+    }
+    Ok(blake3::derive_key(context, &secret))
+}
+
+/// Bytes that nobody can guess.
+pub fn random() -> io::Result<[u8; 32]> {
     let mut secret = [0; 32];
     let mut filled = 0;
     while filled < secret.len() {
         filled += rustix::rand::getrandom(&mut secret[filled..], rustix::rand::GetRandomFlags::empty())?;
     }
+    Ok(secret)
+}
+
+/// Makes the key whole or not at all, though several processes may try at once: the first one's stays.
+fn make_key(home: &Path, path: &Path) -> io::Result<()> {
+    let secret = random()?;
     let draft = home.join(format!("{KEY}.{}", viat_store::fresh_id()));
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
     let written = file.write_all(&secret).and_then(|()| file.sync_all());
@@ -122,7 +131,7 @@ fn make_key(home: &Path, path: &Path) -> io::Result<()> {
 }
 
 /// What a link is to be.
-#[derive(Debug, Deserialize, Serialize)]
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LinkBody {
     /// The only decision that it permits.
@@ -165,11 +174,13 @@ pub fn make(store: &dyn Store, home: &Path, review: &str, body: LinkBody, base: 
     Ok(json!({"url": format!("{base}{PATH}{token}"), "review": grant.review, "expires_at": rfc3339(expires)}))
 }
 
-fn hex(bytes: &[u8]) -> String {
+/// Bytes in hexadecimal digits.
+pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn unhex(text: &str) -> Option<Vec<u8>> {
+/// The bytes that hexadecimal digits stand for.
+pub fn unhex(text: &str) -> Option<Vec<u8>> {
     let digits: Option<Vec<u8>> = text.chars().map(|each| each.to_digit(16).and_then(|digit| u8::try_from(digit).ok())).collect();
     let digits = digits.filter(|digits| digits.len() % 2 == 0)?;
     Some(digits.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect())

@@ -2,12 +2,15 @@
 
 mod api;
 mod ask;
+mod audit;
 mod cli;
 mod links;
 mod observe;
 mod schedules;
+mod signature;
 mod socket;
 mod start;
+mod tokens;
 mod wiring;
 
 use std::process::ExitCode;

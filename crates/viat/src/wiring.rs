@@ -13,6 +13,7 @@ use viat_runner::script::http::Hosts;
 use viat_runner::script::{Interpreter, Language, Limits, Node, NodeFinder, Profile, RunnerConfig};
 use viat_store::{At, SqliteStore, Store};
 
+use crate::audit::{Actor, Change};
 use crate::cli::build;
 use crate::cli::error::CliError;
 use crate::cli::output::Output;
@@ -26,7 +27,7 @@ pub const EXECUTION_DEADLINE: &str = "VIAT_EXECUTION_DEADLINE_SECONDS";
 pub const SCRIPT_ENV: &str = "VIAT_SCRIPT_ENV";
 
 /// The variable that says how far scripts are kept from the machine.
-const PROFILE: &str = "VIAT_PROFILE";
+pub const PROFILE: &str = "VIAT_PROFILE";
 /// The variable that says what any script gets at most.
 const SCRIPT_LIMITS: &str = "VIAT_SCRIPT_LIMITS";
 
@@ -75,6 +76,8 @@ pub struct Home {
     pub folder: PathBuf,
     /// Where it remembers.
     pub store: Arc<dyn Store>,
+    /// Who changes something in it.
+    pub actor: Actor,
     /// How far scripts are kept from the machine, where that was said for this process.
     profile: Option<Profile>,
 }
@@ -83,12 +86,17 @@ impl Home {
     /// Opens the home, making it if it is not there.
     pub fn open(folder: &Path) -> Result<Home, CliError> {
         let store = SqliteStore::open(folder).map_err(CliError::store)?;
-        Ok(Home { folder: folder.to_path_buf(), store: Arc::new(store), profile: None })
+        Ok(Home { folder: folder.to_path_buf(), store: Arc::new(store), actor: Actor::at_the_keyboard(), profile: None })
+    }
+
+    /// The same store and folder, for a caller of the server.
+    pub fn for_caller(folder: &Path, store: &Arc<dyn Store>, actor: Actor) -> Home {
+        Home { folder: folder.to_path_buf(), store: Arc::clone(store), actor, profile: None }
     }
 
     /// The same home, its scripts kept from the machine as far as this says.
     pub fn with_profile(&self, profile: Profile) -> Home {
-        Home { folder: self.folder.clone(), store: Arc::clone(&self.store), profile: Some(profile) }
+        Home { folder: self.folder.clone(), store: Arc::clone(&self.store), actor: self.actor.clone(), profile: Some(profile) }
     }
 
     /// How far scripts are kept from the machine: as was said for this process, else as `VIAT_PROFILE` says; who works on a home of
@@ -98,6 +106,11 @@ impl Home {
             Some(profile) => Ok(profile),
             None => Ok(profile_of_environment()?.unwrap_or_default()),
         }
+    }
+
+    /// Notes a change that has been made already.
+    pub fn note(&self, change: Change) -> Result<(), CliError> {
+        change.note(self.store.as_ref(), &self.actor)
     }
 
     /// Attempts' logs.

@@ -41,6 +41,10 @@ pub fn run() -> Done {
     if !has("httpx") {
         install("httpx")?;
     }
+    // the one that makes requests from the API's description
+    if !has("schemathesis") {
+        install("schemathesis")?;
+    }
     // what builds the environments of scripts in Python; the tests find it there too
     if uv().is_none() && !shell::succeeds(&mut command("uv", &["--version"])) {
         install("uv")?;

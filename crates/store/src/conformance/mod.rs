@@ -53,6 +53,7 @@ checks![
     empty_unit,
     guards,
     keys,
+    keys_are_set_and_listed,
     blobs,
     damaged_blobs,
     big_values,

@@ -107,7 +107,9 @@ pub fn lists(store: &dyn Store) {
         }
         if number >= 5 {
             row.summary.status = "failed".to_owned();
+            row.summary.error_class = Some(if number < 8 { "user" } else { "timeout" }.to_owned());
         }
+        row.created_at = 100 + number;
         done(store, Op::CreateRun { row, first: batch("first") });
     }
     let ids = |filter: RunFilter| -> String {
@@ -116,6 +118,8 @@ pub fn lists(store: &dyn Store) {
     };
     let all = RunFilter::default;
     assert_eq!(ids(all()), "0123456789");
+    assert_eq!(ids(RunFilter { error_class: Some("timeout".to_owned()), ..all() }), "01");
+    assert_eq!(ids(RunFilter { since: Some(103), until: Some(106), ..all() }), "456");
     assert_eq!(ids(RunFilter { limit: 3, ..all() }), "012");
     assert_eq!(ids(RunFilter { limit: 3, before: Some(RunId::from("r2")), ..all() }), "345");
     assert_eq!(ids(RunFilter { before: Some(RunId::from("unknown")), ..all() }), "");

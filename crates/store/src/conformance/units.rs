@@ -3,7 +3,7 @@
 use std::sync::{Arc, mpsc};
 
 use super::{append, bodies, claim, commit, create, delete, done, put};
-use crate::{AssetName, At, Hash, Op, Outcome, Precondition, RunId, Store, StoreError, Unit, expect_refusal};
+use crate::{AssetName, At, Hash, KeyFilter, Op, Outcome, Precondition, RunId, Store, StoreError, Unit, expect_refusal};
 
 /// One bad operation, wherever it stands, and nothing of the unit is there.
 pub fn unit_is_atomic(store: &dyn Store) {
@@ -123,6 +123,29 @@ pub fn keys(store: &dyn Store) {
     assert_eq!(store.key("test", "k"), Ok(None));
     done(store, claim("k", "third"));
     assert_eq!(store.key("test", "k"), Ok(Some(b"third".to_vec())));
+}
+
+/// A key can be given another value; the keys of a space are listed in order, in pages.
+pub fn keys_are_set_and_listed(store: &dyn Store) {
+    let set = |key: &str, value: &str| Op::SetKey { space: "test".to_owned(), key: key.to_owned(), value: value.as_bytes().to_vec() };
+    done(store, set("a", "1"));
+    done(store, set("a", "2"));
+    done(store, Op::ClaimKey { space: "tess".to_owned(), key: "z".to_owned(), value: Vec::new() });
+    expect_refusal!(commit(store, claim("a", "3")), StoreError::KeyTaken { value, .. } if value == b"2");
+    let refused = vec![set("a", "4"), set("new", "5"), claim("a", "6")];
+    expect_refusal!(store.commit_blocking(Unit::from(refused)), StoreError::KeyTaken { .. });
+    assert_eq!((store.key("test", "a"), store.key("test", "new")), (Ok(Some(b"2".to_vec())), Ok(None)));
+    done(store, set("b\0\u{e9}", ""));
+    done(store, set("c", "3"));
+    let list = |before: Option<&str>, limit| {
+        let found = store.keys(&KeyFilter { space: "test".to_owned(), before: before.map(str::to_owned), limit });
+        found.expect("readable").into_iter().map(|(key, value)| (key, String::from_utf8(value).expect("text"))).collect::<Vec<_>>()
+    };
+    let (a, b, c) = (("a".to_owned(), "2".to_owned()), ("b\0\u{e9}".to_owned(), String::new()), ("c".to_owned(), "3".to_owned()));
+    assert_eq!(list(None, 9), [c.clone(), b.clone(), a.clone()]);
+    assert_eq!(list(None, 2), [c, b]);
+    assert_eq!(list(Some("b\0\u{e9}"), 2), [a]);
+    assert_eq!(list(Some("a"), 2), []);
 }
 
 /// A blob is there under its hash, however often it is put.

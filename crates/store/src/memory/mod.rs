@@ -12,8 +12,8 @@ use viat_engine::journal::Millis;
 
 use self::state::{Entry, State, missing};
 use crate::{
-    Asset, AssetInfo, AssetName, At, Done, EncodedBatch, Hash, Lease, OpenRuns, OwnerId, Receipt, ReviewFilter, ReviewRow, RunFilter, RunId, RunRow, Store,
-    StoreError, Unit,
+    Asset, AssetInfo, AssetName, At, Done, EncodedBatch, Hash, KeyFilter, Lease, OpenRuns, OwnerId, Receipt, ReviewFilter, ReviewRow, RunFilter, RunId, RunRow,
+    Store, StoreError, Unit,
 };
 
 #[derive(Default)]
@@ -162,6 +162,9 @@ impl Store for MemoryStore {
             let matches = |row: &&RunRow| {
                 filter.status.as_ref().is_none_or(|status| *status == row.summary.status)
                     && filter.workflow.as_ref().is_none_or(|workflow| *workflow == row.workflow)
+                    && filter.error_class.as_ref().is_none_or(|class| Some(class) == row.summary.error_class.as_ref())
+                    && filter.since.is_none_or(|since| row.created_at >= since)
+                    && filter.until.is_none_or(|until| row.created_at < until)
             };
             let rows = state.order[..end].iter().rev().filter_map(|id| state.runs.get(id)).map(|run| &run.row);
             rows.filter(matches).take(filter.limit).cloned().collect()
@@ -252,12 +255,24 @@ impl Store for MemoryStore {
         Ok(())
     }
 
+    fn backup(&self, _to: &std::path::Path) -> Result<(), StoreError> {
+        Err(StoreError::Io { detail: "what is kept in memory only has no copies".to_owned() })
+    }
+
     fn revision(&self) -> Result<u64, StoreError> {
         self.read(|state| state.revision)
     }
 
     fn key(&self, space: &str, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
         self.read(|state| state.keys.get(&(space.to_owned(), key.to_owned())).cloned())
+    }
+
+    fn keys(&self, filter: &KeyFilter) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
+        self.read(|state| {
+            let of_space = state.keys.iter().rev().filter(|((space, _), _)| *space == filter.space);
+            let wanted = of_space.filter(|((_, key), _)| filter.before.as_ref().is_none_or(|before| key < before));
+            wanted.take(filter.limit).map(|((_, key), value)| (key.clone(), value.clone())).collect()
+        })
     }
 
     fn blob(&self, hash: &Hash) -> Result<Option<Vec<u8>>, StoreError> {

@@ -124,6 +124,17 @@ impl State {
                 undo.push(Box::new(move |state| drop(state.keys.remove(&name))));
                 Ok(Outcome::Done)
             }
+            Op::SetKey { space, key, value } => {
+                let name = (space.clone(), key.clone());
+                let before = self.keys.insert(name.clone(), value.clone());
+                undo.push(Box::new(move |state| {
+                    match before {
+                        Some(value) => state.keys.insert(name, value),
+                        None => state.keys.remove(&name),
+                    };
+                }));
+                Ok(Outcome::Done)
+            }
             Op::DropKey { space, key } => {
                 if let Some((name, value)) = self.keys.remove_entry(&(space.clone(), key.clone())) {
                     undo.push(Box::new(move |state| drop(state.keys.insert(name, value))));

@@ -6,7 +6,7 @@ use super::assets;
 use super::fault::{Stop, is_duplicate};
 use super::known::{Known, KnownRuns};
 use super::reviews;
-use crate::{EncodedBatch, Hash, Op, Outcome, OwnerId, Precondition, Receipt, RunId, RunRow, StoreError, Summary, Unit};
+use crate::{EncodedBatch, Hash, KeyFilter, Op, Outcome, OwnerId, Precondition, Receipt, RunId, RunRow, StoreError, Summary, Unit};
 
 /// SQLite's integers are signed; a number that does not fit could only come from a bug and will match nothing.
 pub(super) fn int(number: u64) -> i64 {
@@ -77,6 +77,11 @@ fn op(conn: &Connection, known: &mut KnownRuns, op: &Op) -> Result<Outcome, Stop
         Op::ClaimRuns { from, to, status } => claim_runs(conn, known, from, to, status),
         Op::ReleaseRun { run, owner } => set_owner(conn, known, run, Some(owner), None),
         Op::ClaimKey { space, key, value } => claim_key(conn, space, key, value),
+        Op::SetKey { space, key, value } => {
+            let set = "INSERT INTO keys (space, key, value) VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SET value = excluded.value";
+            conn.prepare_cached(set)?.execute(params![space, key, value])?;
+            Ok(Outcome::Done)
+        }
         Op::DropKey { space, key } => {
             conn.prepare_cached("DELETE FROM keys WHERE space = ?1 AND key = ?2")?.execute([space, key])?;
             Ok(Outcome::Done)
@@ -184,6 +189,13 @@ fn set_owner(conn: &Connection, known: &mut KnownRuns, run: &RunId, from: Option
 /// The value of a claimed key.
 pub(super) fn key_value(conn: &Connection, space: &str, key: &str) -> rusqlite::Result<Option<Vec<u8>>> {
     conn.prepare_cached("SELECT value FROM keys WHERE space = ?1 AND key = ?2")?.query_row([space, key], |row| row.get(0)).optional()
+}
+
+/// Keys with their values, the greatest first.
+pub(super) fn keys(conn: &Connection, filter: &KeyFilter) -> rusqlite::Result<Vec<(String, Vec<u8>)>> {
+    conn.prepare_cached("SELECT key, value FROM keys WHERE space = ?1 AND (?2 IS NULL OR key < ?2) ORDER BY key DESC LIMIT ?3")?
+        .query_map(params![filter.space, filter.before, int(filter.limit as u64)], |row| Ok((row.get(0)?, row.get(1)?)))?
+        .collect()
 }
 
 fn claim_runs(conn: &Connection, known: &mut KnownRuns, from: &OwnerId, to: &OwnerId, status: &str) -> Result<Outcome, Stop> {

@@ -205,6 +205,6 @@ fn touch(db: &Path) -> Result<(), StoreError> {
     }
 }
 
-fn sync_dir(dir: &Path) -> Result<(), StoreError> {
+pub(super) fn sync_dir(dir: &Path) -> Result<(), StoreError> {
     File::open(dir).and_then(|dir| dir.sync_all()).map_err(|error| io(dir, &error))
 }

@@ -2,6 +2,7 @@
 
 mod apply;
 mod assets;
+mod copies;
 mod fault;
 mod home;
 mod known;
@@ -27,8 +28,8 @@ use self::pool::Pool;
 use self::queue::{Bounds, Queue};
 use self::writer::{Desk, Writer};
 use crate::{
-    Asset, AssetInfo, AssetName, At, Done, EncodedBatch, Hash, Lease, OpenRuns, OwnerId, Receipt, ReviewFilter, ReviewRow, RunFilter, RunId, RunRow, Store,
-    StoreError, Unit,
+    Asset, AssetInfo, AssetName, At, Done, EncodedBatch, Hash, KeyFilter, Lease, OpenRuns, OwnerId, Receipt, ReviewFilter, ReviewRow, RunFilter, RunId, RunRow,
+    Store, StoreError, Unit,
 };
 
 /// How a store waits and batches. The defaults are right unless a test wants to see the limits.
@@ -86,6 +87,14 @@ impl SqliteStore {
         Ok(Self { pool: Pool::new(home.clone()), home, owners, queue, desk, writer: Mutex::new(Some(thread)) })
     }
 
+    /// Puts a copy that [`Store::backup`] made in the place of a home's database; when this returns it is durable.
+    ///
+    /// # Errors
+    /// The copy is damaged, not viat's, or from a newer one; or the home has a database already.
+    pub fn restore(from: &Path, home: &Path) -> Result<(), StoreError> {
+        copies::restore(from, &Home::new(home, Options::default().busy_timeout))
+    }
+
     /// The home directory.
     pub fn home(&self) -> PathBuf {
         self.home.dir.clone()
@@ -94,6 +103,12 @@ impl SqliteStore {
     fn io(&self, error: &std::io::Error) -> StoreError {
         io(&self.home.owners, error)
     }
+}
+
+/// What is wrong with a database, if something is; reads all of it.
+fn damage(conn: &rusqlite::Connection) -> rusqlite::Result<Option<String>> {
+    let found: String = conn.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
+    Ok(Some(found).filter(|found| found != "ok"))
 }
 
 impl Store for SqliteStore {
@@ -194,9 +209,12 @@ impl Store for SqliteStore {
     }
 
     fn check(&self) -> Result<(), StoreError> {
-        let found: String = self.pool.read(|conn| conn.query_row("PRAGMA quick_check(1)", [], |row| row.get(0)))?;
         let path = self.home.db.display().to_string();
-        if found == "ok" { Ok(()) } else { Err(StoreError::Corrupt { path, detail: found }) }
+        self.pool.read(damage)?.map_or(Ok(()), |detail| Err(StoreError::Corrupt { path, detail }))
+    }
+
+    fn backup(&self, to: &Path) -> Result<(), StoreError> {
+        self.pool.read(|conn| Ok(copies::backup(conn, to)))?
     }
 
     fn revision(&self) -> Result<u64, StoreError> {
@@ -205,6 +223,10 @@ impl Store for SqliteStore {
 
     fn key(&self, space: &str, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
         self.pool.read(|conn| apply::key_value(conn, space, key))
+    }
+
+    fn keys(&self, filter: &KeyFilter) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
+        self.pool.read(|conn| apply::keys(conn, filter))
     }
 
     fn blob(&self, hash: &Hash) -> Result<Option<Vec<u8>>, StoreError> {

@@ -47,15 +47,19 @@ pub(super) fn find(conn: &Connection, prefix: &str, count: usize) -> rusqlite::R
 pub(super) fn list(conn: &Connection, filter: &RunFilter) -> rusqlite::Result<Vec<RunRow>> {
     let mut conditions = vec!["1"];
     let mut values: Vec<Value> = Vec::new();
+    let text = |text: &Option<String>| text.clone().map(Value::Text);
     let wanted = [
-        ("status = ?", &filter.status),
-        ("workflow = ?", &filter.workflow),
-        ("key < (SELECT key FROM runs WHERE id = ?)", &filter.before.as_ref().map(|id| id.as_str().to_owned())),
+        ("status = ?", text(&filter.status)),
+        ("workflow = ?", text(&filter.workflow)),
+        ("error_class = ?", text(&filter.error_class)),
+        ("created_at >= ?", filter.since.map(Value::Integer)),
+        ("created_at < ?", filter.until.map(Value::Integer)),
+        ("key < (SELECT key FROM runs WHERE id = ?)", filter.before.as_ref().map(|id| Value::Text(id.as_str().to_owned()))),
     ];
     for (condition, value) in wanted {
         if let Some(value) = value {
             conditions.push(condition);
-            values.push(Value::Text(value.clone()));
+            values.push(value);
         }
     }
     values.push(Value::Integer(limit(filter.limit)));

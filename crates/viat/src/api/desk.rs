@@ -9,9 +9,12 @@ use tokio::net::UnixListener;
 use tokio::sync::{oneshot, watch};
 use viat_runner::driver::Driver;
 
+use super::access::Bounds;
+use super::commands::Commands;
+use super::events::Ears;
 use super::progress::Listener;
 use super::waiters::Waiters;
-use super::{Engine, bind_unix, finished, of_runs, until};
+use super::{Engine, behind, bind_unix, routes, until};
 use crate::cli::error::CliError;
 use crate::socket::{self, Place};
 use crate::wiring::Home;
@@ -39,12 +42,17 @@ impl Desk {
         };
         let engine = Engine {
             store: Arc::clone(&home.store),
+            profile: home.profile()?,
             driver: Arc::clone(driver),
             home: home.folder.clone(),
             base: String::new(),
             waiters: Waiters::default(),
             metrics: Arc::default(),
             progress: Listener::default(),
+            ears: Ears::default(),
+            commands: Commands::default(),
+            tokens: false,
+            seen: Arc::default(),
         };
         let (close, closed) = oneshot::channel();
         let thread = std::thread::Builder::new().name("viat-desk".to_owned()).spawn(move || runtime.block_on(attend(listener, engine, closed)));
@@ -58,7 +66,7 @@ const REQUESTS_END_WITHIN: Duration = Duration::from_secs(1);
 async fn attend(listener: UnixListener, engine: Engine, closed: oneshot::Receiver<()>) {
     let (begin, ends) = watch::channel(false);
     // A desk that fails leaves its runs as they are.
-    let served = axum::serve(listener, finished(of_runs(), engine)).with_graceful_shutdown(until(ends)).into_future();
+    let served = axum::serve(listener, behind(Bounds::of_the_socket(), routes::of_runs(), engine)).with_graceful_shutdown(until(ends)).into_future();
     let patience = async {
         let _ = closed.await;
         let _ = begin.send(true);

@@ -1,10 +1,11 @@
 //! `/e/...`: HTTP routes bound to published workflows. What a caller sees of a failure is decided here.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
 use axum::body::Bytes;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
@@ -12,29 +13,52 @@ use viat_engine::Status;
 use viat_engine::failure::{Outcome, RunError};
 use viat_engine::policies::class::{Class, Kind};
 use viat_engine::record::RunRecord;
+use viat_runner::clock::wall_now;
 use viat_store::{AssetName, At, RunId};
 
 use super::Engine;
+use super::access::{Caller, unauthorized};
 use super::problem::{Problem, no_such_path};
 use super::runs::{StartBody, blocking, idempotency_key, read, start_or_find};
+use super::take::Place;
 use super::waiters::NoWait;
-use crate::cli::endpoint::{DEFAULT_TIMEOUT_MS, ENDPOINT, EndpointAsset, Mode};
+use crate::audit::Via;
+use crate::cli::endpoint::{DEFAULT_TIMEOUT_MS, ENDPOINT, EndpointAsset, EndpointAuth, Mode};
 use crate::cli::error::CliError;
 use crate::cli::run_record;
+use crate::signature::{self, Signed};
+use crate::tokens::Scope;
 
 /// The status of a refusal that does not say one.
 const REFUSED: u16 = 400;
 /// When to come again if there was too much to do, in seconds.
 const AGAIN_AFTER: &str = "1";
+/// Said to who comes without a token.
+const NO_TOKEN: &str = "this endpoint asks for an access token";
 /// Tells which run an answer is about.
 const RUN: &str = "viat-run";
 
 /// Starts the endpoint's workflow with the body as its inputs. A sync endpoint answers with the run's end, an async one at once.
-pub async fn call(State(engine): State<Engine>, Path(route): Path<String>, uri: Uri, headers: HeaderMap, body: Bytes) -> Result<Response, Problem> {
+pub async fn call(
+    State(engine): State<Engine>,
+    caller: Caller,
+    Place(route): Place<String>,
+    uri: Uri,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Problem> {
     let store = engine.store.clone();
-    let Some(endpoint) = blocking(move || find(store.as_ref(), &route)).await.map_err(hidden)? else { return Err(no_such_path(uri).await) };
+    let Some(endpoint) = blocking(move || find(store.as_ref(), &route)).await.map_err(hidden)? else {
+        // Who may not call anything does not learn what there is.
+        return if engine.tokens && !caller.is_known() { Ok(unauthorized(NO_TOKEN)) } else { Err(no_such_path(uri).await) };
+    };
+    let signed = match check(&engine, &endpoint, &caller, &uri, &headers, &body).await? {
+        Ok(signed) => signed,
+        Err(refused) => return Ok(refused),
+    };
     let inputs: Value = if body.is_empty() { json!({}) } else { read(&headers, &body)? };
-    let key = idempotency_key(&headers)?;
+    // A signature is one request: however often it comes, it starts one run.
+    let key = idempotency_key(&headers)?.or(signed);
     let sync = matches!(endpoint.mode, Mode::Sync);
     // Asked before the run starts: a caller that is turned away has started nothing.
     if sync && !engine.waiters.has_room() {
@@ -42,12 +66,47 @@ pub async fn call(State(engine): State<Engine>, Path(route): Path<String>, uri: 
     }
     let body = StartBody { workflow: endpoint.workflow, inputs, version: None, timeout: Value::Null };
     let starter = engine.clone();
-    let (_, id) = blocking(move || start_or_find(&starter, &body, key)).await.map_err(hidden)??;
+    let (_, id) = blocking(move || start_or_find(&starter, &body, key, None)).await.map_err(hidden)??;
     let id = RunId::from(id);
     if !sync {
         return Ok(accepted(&id));
     }
     wait(engine, id, Duration::from_millis(endpoint.timeout_ms.unwrap_or(DEFAULT_TIMEOUT_MS))).await
+}
+
+/// Whether the caller may; if the request is signed, the key under which it starts a run.
+async fn check(
+    engine: &Engine,
+    endpoint: &EndpointAsset,
+    caller: &Caller,
+    uri: &Uri,
+    headers: &HeaderMap,
+    body: &Bytes,
+) -> Result<Result<Option<String>, Response>, Problem> {
+    let auth = endpoint.auth.unwrap_or(if engine.tokens { EndpointAuth::Token } else { EndpointAuth::None });
+    let salt = match auth {
+        EndpointAuth::None => return Ok(Ok(None)),
+        EndpointAuth::Token if caller.actor.token.is_none() && caller.actor.via == Via::Api => return Ok(Err(unauthorized(NO_TOKEN))),
+        EndpointAuth::Token if !caller.may(&[Scope::Run]) => {
+            return Err(Problem::new(StatusCode::FORBIDDEN, "this needs a token with the scope run or admin"));
+        }
+        EndpointAuth::Token => return Ok(Ok(None)),
+        EndpointAuth::Signature => endpoint.salt.clone().unwrap_or_default(),
+    };
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let (timestamp, signature) = (text("viat-timestamp").to_owned(), text("viat-signature").to_owned());
+    if timestamp.is_empty() || signature.is_empty() {
+        return Ok(Err(unauthorized("this endpoint takes signed requests only: viat-timestamp and viat-signature are missing")));
+    }
+    let (home, seen, body) = (engine.home.clone(), Arc::clone(&engine.seen), body.clone());
+    let target = uri.path_and_query().map_or_else(|| uri.path().to_owned(), ToString::to_string);
+    let key = format!("signature {signature}");
+    let checked = blocking(move || {
+        let secret = signature::secret(&home, &salt)?;
+        let signed = Signed { timestamp: &timestamp, signature: &signature, method: "POST", target: &target, body: &body };
+        Ok(signed.check(&secret, wall_now(), &seen))
+    });
+    Ok(checked.await.map_err(hidden)?.map(|()| Some(key)).map_err(unauthorized))
 }
 
 /// Waits for the run's end, for as long as the endpoint says.

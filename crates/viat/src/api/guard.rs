@@ -2,26 +2,24 @@
 
 use axum::extract::Request;
 use axum::http::{HeaderMap, StatusCode, header};
-use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
 
 use super::problem::Problem;
 use crate::links::PATH;
 
-/// Refuses requests for another host (DNS rebinding) and from another origin.
-pub async fn same_origin(request: Request, next: Next) -> Response {
+/// Refuses requests from another origin and, where nobody needs a token, for another host (DNS rebinding).
+pub fn same_origin(request: &Request, local_only: bool) -> Result<(), Problem> {
     let headers = request.headers();
     let host = text(headers, header::HOST.as_str()).unwrap_or_default();
     // A signed link is its own permission, which a page elsewhere does not have: it may come through a proxy with a public name.
     let signed = request.uri().path().starts_with(PATH);
-    if !signed && !is_local(host) {
-        return Problem::new(StatusCode::FORBIDDEN, format!("this server answers to localhost only, not to {host:?}")).into_response();
+    if local_only && !signed && !is_local(host) {
+        return Err(Problem::new(StatusCode::FORBIDDEN, format!("this server answers to localhost only, not to {host:?}")));
     }
     let origin = text(headers, header::ORIGIN.as_str()).map(|origin| origin.trim_start_matches("http://").trim_start_matches("https://"));
     if origin.is_some_and(|origin| origin != host) {
-        return Problem::new(StatusCode::FORBIDDEN, "requests from other origins are refused").into_response();
+        return Err(Problem::new(StatusCode::FORBIDDEN, "requests from other origins are refused"));
     }
-    next.run(request).await
+    Ok(())
 }
 
 fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {

@@ -13,11 +13,9 @@ use viat_store::{Op, StoreError, Unit};
 use super::Engine;
 use super::page::{self, Filled, as_text, field_name, kind, notice, question};
 use crate::ask::{self, Decision, DecisionBody};
+use crate::audit::{Actor, Change, Via};
 use crate::cli::error::CliError;
 use crate::links::{BadToken, Grant, Key, USED_LINKS};
-
-/// The largest form that is read, in bytes.
-pub const MAX_FORM: usize = 1 << 20;
 
 /// Shows what is asked.
 pub async fn show(State(engine): State<Engine>, Path(token): Path<String>) -> Response {
@@ -103,8 +101,11 @@ fn take(engine: &Engine, grant: &Grant, review: &ReviewRecord, filled: &Filled, 
         Err(error) => return Err(CliError::store(error)),
     }
     let (decision, by) = (body.decision, body.by.clone());
+    let change = Change { by: Some(by.clone()), reason: body.comment.clone(), ..Change::of("review.decide", grant.review.as_str()) };
+    let actor = Actor { name: by.clone(), via: Via::Link, token: None };
     let error = match ask::decide(engine.store.as_ref(), &engine.driver, &grant.review, body) {
         Ok(_) => {
+            change.detail(decision.verdict().name()).note(engine.store.as_ref(), &actor)?;
             let text = format!("{}: {}, by {by}. You can close this page.", review.title, decision.verdict().name());
             return Ok(notice(StatusCode::OK, "Your decision is recorded", &text));
         }

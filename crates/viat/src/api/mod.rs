@@ -1,21 +1,35 @@
 //! The server: one router, served on a TCP port for programs and on a socket in the home for the command line.
 
+pub mod access;
+mod assets;
+mod child;
+mod commands;
 pub mod desk;
+mod documents;
 mod endpoints;
+mod events;
 mod guard;
 mod links;
 mod metrics;
 mod page;
+mod pages;
 mod pools;
 mod problem;
 mod progress;
+mod rate;
 mod recover;
 mod reviews;
+mod route;
+mod routes;
 mod runs;
+mod shapes;
+mod shelf;
+mod take;
+mod tokens;
 mod waiters;
 
 use std::net::SocketAddr;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,29 +37,47 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
-use axum::http::StatusCode;
-use axum::routing::{get, post};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use viat_runner::driver::{Driver, News, Observer};
+use viat_runner::script::Profile;
 use viat_store::{Store, StoreError};
 
 use crate::cli::error::CliError;
 use crate::cli::output::Output;
 use crate::observe::Metrics;
 use crate::schedules::keeper::Keeper;
+use crate::signature::Seen;
 use crate::socket::{self, Place};
 use crate::wiring::{Home, Mode};
+pub use access::Door;
+use access::{Bounds, Gate};
+use commands::Commands;
+pub use commands::{CommandBody, Kind, Want};
+use events::Ears;
 use progress::Listener;
+use route::Route;
 use waiters::Waiters;
 
 /// How long attempts may finish when the server is told to end.
 const DRAIN: Duration = Duration::from_secs(10);
 /// How long open requests may take once the server is told to end.
 const REQUESTS_END_WITHIN: Duration = Duration::from_secs(3);
-/// The largest request body, in bytes.
-const MAX_BODY: usize = 64 << 20;
+/// How many requests a second a client may make where everybody needs a token, unless it is said.
+const PER_SECOND: u32 = 100;
+
+/// How a server is to be.
+pub struct Wanted {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// Whether it asks for tokens where it would not have to.
+    pub require_token: bool,
+    /// How many requests a second a client may make; 0: any number.
+    pub rate_limit: Option<u32>,
+    /// The largest request body, in bytes.
+    pub max_body: usize,
+}
 
 /// What handlers need.
 #[derive(Clone)]
@@ -64,19 +96,25 @@ pub struct Engine {
     pub metrics: Arc<Metrics>,
     /// What scripts say of themselves.
     pub progress: Listener,
+    /// Who wants to hear what happens to runs.
+    pub ears: Ears,
+    /// Commands that were typed elsewhere.
+    pub commands: Commands,
+    /// How far scripts are kept from this machine, also those of commands that the server runs.
+    pub profile: Profile,
+    /// Whether everybody outside needs a token.
+    pub tokens: bool,
+    /// Signatures of requests that were seen.
+    pub seen: Arc<Seen>,
 }
 
 /// Serves a home until it is told to end.
-pub fn serve(home: &Home, address: SocketAddr, output: &Output) -> Result<(), CliError> {
-    if !address.ip().is_loopback() {
-        return Err(CliError::usage(format!("{} is not a loopback address", address.ip()))
-            .help("anything else needs access tokens, which this version does not have yet: use 127.0.0.1 and a proxy that authenticates"));
-    }
+pub fn serve(home: &Home, wanted: &Wanted, door: Door, output: &Output) -> Result<(), CliError> {
     let _lock = socket::lock(&home.folder)?;
-    let (waiters, progress, metrics) = (Waiters::default(), Listener::default(), Arc::new(Metrics::default()));
+    let (waiters, progress, metrics, ears) = (Waiters::default(), Listener::default(), Arc::new(Metrics::default()), Ears::default());
     let mode = Mode {
         background: true,
-        observer: Some(note_trouble(output.clone(), progress.before(waiters.observer()))),
+        observer: Some(note_trouble(output.clone(), ears.before(progress.before(waiters.observer())))),
         metrics: Some(Arc::clone(&metrics)),
         spans: Some(output.clone()),
         ..Mode::default()
@@ -87,14 +125,46 @@ pub fn serve(home: &Home, address: SocketAddr, output: &Output) -> Result<(), Cl
         .enable_all()
         .build()
         .map_err(|error| CliError::failed(format!("the server's threads cannot be started: {error}")))?;
-    let engine =
-        Engine { store: Arc::clone(&home.store), driver: Arc::clone(&driver), home: home.folder.clone(), base: String::new(), waiters, metrics, progress };
+    let engine = Engine {
+        store: Arc::clone(&home.store),
+        driver: Arc::clone(&driver),
+        home: home.folder.clone(),
+        base: String::new(),
+        waiters,
+        metrics,
+        progress,
+        ears,
+        commands: Commands::default(),
+        profile: home.profile()?,
+        tokens: door == Door::Tokens,
+        seen: Arc::default(),
+    };
     let keeper = Keeper::begin(Arc::clone(&home.store), Arc::clone(&driver), output.clone());
-    let served = runtime.block_on(listen(&home.folder, address, engine, output));
+    let served = runtime.block_on(listen(&home.folder, wanted, door, engine, output));
     keeper.end();
     driver.shut_down(DRAIN);
     socket::remove(&home.folder, &Place::Server);
     served
+}
+
+/// Whether everybody needs a token: all do, unless the home's owner serves it to this machine alone.
+pub fn door(home: &Home, wanted: &Wanted) -> Result<Door, CliError> {
+    let address = wanted.address.ip();
+    let owner = std::fs::metadata(&home.folder).map_err(|error| CliError::failed(format!("{} cannot be looked at: {error}", home.folder.display())))?.uid();
+    let why = if !address.is_loopback() {
+        format!("{address} is not a loopback address")
+    } else if owner != rustix::process::geteuid().as_raw() {
+        format!("{} belongs to another user", home.folder.display())
+    } else if wanted.require_token {
+        "it was told to ask for access tokens".to_owned()
+    } else {
+        return Ok(Door::Open);
+    };
+    if crate::tokens::any_admin(home.store.as_ref())? {
+        return Ok(Door::Tokens);
+    }
+    Err(CliError::usage(format!("{why}: the server would ask everybody for an access token, and there is none that permits everything"))
+        .help("make one first: viat token create --name NAME --scope admin"))
 }
 
 /// Says, once, that the store fails, and hears when it does so no more.
@@ -113,7 +183,8 @@ fn note_trouble(output: Output, next: Observer) -> Observer {
     })
 }
 
-async fn listen(home: &Path, address: SocketAddr, mut engine: Engine, output: &Output) -> Result<(), CliError> {
+async fn listen(home: &Path, wanted: &Wanted, door: Door, mut engine: Engine, output: &Output) -> Result<(), CliError> {
+    let address = wanted.address;
     // From here on a signal is an orderly end, whatever else is still being set up.
     let ended = on_signal()?;
     let tcp = TcpListener::bind(address).await.map_err(|error| {
@@ -123,10 +194,16 @@ async fn listen(home: &Path, address: SocketAddr, mut engine: Engine, output: &O
     engine.base = format!("http://{shown}");
     let unix = bind_unix(home, &Place::Server)?;
     engine.driver.recover().map_err(CliError::driver)?;
+    if door == Door::Tokens {
+        output.note("everybody needs an access token");
+    }
     output.note(&format!("viat serves {} on http://{shown}", home.display()));
-    let over_tcp = axum::serve(tcp, router(engine.clone()).layer(axum::middleware::from_fn(guard::same_origin))).with_graceful_shutdown(until(ended.clone()));
+    let rate = wanted.rate_limit.unwrap_or(if door == Door::Tokens { PER_SECOND } else { 0 });
     let waiters = engine.waiters.clone();
-    let over_unix = axum::serve(unix, router(engine)).with_graceful_shutdown(until(ended.clone()));
+    let outside = behind(Bounds { door, max_body: wanted.max_body, per_second: rate }, routes::all(), engine.clone());
+    let inside = behind(Bounds::of_the_socket(), routes::all(), engine);
+    let over_tcp = axum::serve(tcp, outside.into_make_service_with_connect_info::<SocketAddr>()).with_graceful_shutdown(until(ended.clone()));
+    let over_unix = axum::serve(unix, inside).with_graceful_shutdown(until(ended.clone()));
     let served = async { tokio::join!(over_tcp, over_unix) };
     // A client that never finishes its request does not keep the server from ending.
     let patience = async {
@@ -171,46 +248,10 @@ fn bind_unix(home: &Path, place: &Place) -> Result<UnixListener, CliError> {
     Ok(listener)
 }
 
-fn router(engine: Engine) -> Router {
-    let routes = of_runs()
-        .route("/healthz", get(|| async { "ok\n" }))
-        .route("/readyz", get(ready))
-        .route("/metrics", get(metrics::show))
-        .route("/api/v1/runs", post(runs::start))
-        .route("/api/v1/pools", get(pools::show))
-        .route("/api/v1/reviews/{id}/links", post(reviews::link))
-        .route("/links/review/{token}", get(links::show).post(links::decide).layer(DefaultBodyLimit::max(links::MAX_FORM)))
-        .route("/e/{*route}", post(endpoints::call));
-    finished(routes, engine)
-}
-
-/// What concerns runs and reviews that are there already.
-fn of_runs() -> Router<Engine> {
-    Router::new()
-        .route("/api/v1/runs/{run}", get(runs::show))
-        .route("/api/v1/runs/{run}/cancel", post(runs::cancel))
-        .route("/api/v1/runs/{run}/events", post(runs::event))
-        .route("/api/v1/runs/{run}/settle", post(recover::settle))
-        .route("/api/v1/runs/{run}/compensate", post(recover::compensate))
-        .route("/api/v1/runs/{run}/resume", post(recover::resume))
-        .route("/api/v1/runs/{run}/migrate", post(recover::migrate))
-        .route("/api/v1/runs/{run}/progress", get(progress::show))
-        .route("/api/v1/runs/{run}/transitions", get(recover::show_transitions))
-        .route("/api/v1/runs/{run}/ledger", get(recover::show_ledger))
-        .route("/api/v1/reviews", get(reviews::list))
-        .route("/api/v1/reviews/{id}", get(reviews::show))
-        .route("/api/v1/reviews/{id}/decision", post(reviews::decide))
-        .route("/api/v1/reviews/{id}/extension", post(reviews::extend))
-}
-
-/// Every answer to what is no route is a problem document too.
-fn finished(routes: Router<Engine>, engine: Engine) -> Router {
-    routes.fallback(problem::no_such_path).method_not_allowed_fallback(problem::no_such_method).layer(DefaultBodyLimit::max(MAX_BODY)).with_state(engine)
-}
-
-async fn ready(axum::extract::State(engine): axum::extract::State<Engine>) -> (StatusCode, &'static str) {
-    match tokio::task::spawn_blocking(move || engine.store.revision()).await {
-        Ok(Ok(_)) => (StatusCode::OK, "ready\n"),
-        _ => (StatusCode::SERVICE_UNAVAILABLE, "the store does not answer\n"),
-    }
+/// Routes behind a gate, which has read the body and bounds it. Every answer to what is no route is a problem document too.
+fn behind(bounds: Bounds, routes: Vec<Route>, engine: Engine) -> Router {
+    let gate = Gate::new(bounds, Arc::clone(&engine.store), &routes);
+    let router = routes::router(routes).fallback(problem::no_such_path).method_not_allowed_fallback(problem::no_such_method);
+    let router = router.layer(DefaultBodyLimit::disable()).with_state(engine);
+    router.layer(axum::middleware::from_fn_with_state(Arc::new(gate), access::gate))
 }

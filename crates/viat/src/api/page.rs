@@ -132,7 +132,8 @@ fn given(filled: &Filled, name: &str) -> String {
     filled.iter().find(|(key, _)| key == name).map(|(_, value)| escaped(value)).unwrap_or_default()
 }
 
-fn escaped(text: &str) -> String {
+/// Text without markup.
+pub fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for each in text.chars() {
         match each {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use viat_runner::driver::{News, Observer};
@@ -13,6 +13,7 @@ use viat_store::RunId;
 use super::Engine;
 use super::problem::Problem;
 use super::runs::blocking;
+use super::take::Place;
 use crate::cli::find_run;
 
 /// Entries of one run that are remembered; of more, those that spoke last.
@@ -78,7 +79,7 @@ impl Listener {
 }
 
 /// What the scripts of a run said last.
-pub async fn show(State(engine): State<Engine>, Path(run): Path<String>) -> Result<Response, Problem> {
+pub async fn show(State(engine): State<Engine>, Place(run): Place<String>) -> Result<Response, Problem> {
     let listener = engine.progress.clone();
     let said = blocking(move || Ok(listener.of(&find_run(engine.store.as_ref(), &run)?))).await?;
     Ok(Json(said).into_response())

@@ -2,10 +2,10 @@
 
 use axum::Json;
 use axum::body::Bytes;
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 use viat_store::{ReviewFilter, RunId};
@@ -13,6 +13,7 @@ use viat_store::{ReviewFilter, RunId};
 use super::Engine;
 use super::problem::Problem;
 use super::runs::{blocking, read};
+use super::take::{Asked, Place};
 use crate::ask::{self, DecisionBody, ExtensionBody};
 use crate::cli::error::CliError;
 use crate::cli::review::{filter, full_json, row_json};
@@ -22,7 +23,7 @@ use crate::links::{self, LinkBody};
 const PAGE: usize = 100;
 
 /// Which reviews are wanted.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Wanted {
     status: Option<String>,
@@ -34,8 +35,7 @@ pub struct Wanted {
 }
 
 /// Reviews, newest first, in pages.
-pub async fn list(State(engine): State<Engine>, wanted: Result<Query<Wanted>, QueryRejection>) -> Result<Response, Problem> {
-    let Query(wanted) = wanted.map_err(|error| Problem::new(StatusCode::BAD_REQUEST, error.body_text()))?;
+pub async fn list(State(engine): State<Engine>, Asked(wanted): Asked<Wanted>) -> Result<Response, Problem> {
     let page = blocking(move || {
         let limit = wanted.limit.unwrap_or(PAGE);
         let filter = filter(wanted.status.as_deref(), wanted.assignee, limit)?;
@@ -52,13 +52,13 @@ pub async fn list(State(engine): State<Engine>, wanted: Result<Query<Wanted>, Qu
 }
 
 /// One review with what there is to look at.
-pub async fn show(State(engine): State<Engine>, Path(id): Path<String>) -> Result<Response, Problem> {
+pub async fn show(State(engine): State<Engine>, Place(id): Place<String>) -> Result<Response, Problem> {
     let review = blocking(move || full_json(engine.store.as_ref(), &ask::find_review(engine.store.as_ref(), &id)?)).await?;
     Ok(Json(review).into_response())
 }
 
 /// Takes a decision, once.
-pub async fn decide(State(engine): State<Engine>, Path(id): Path<String>, headers: HeaderMap, body: Bytes) -> Result<Response, Problem> {
+pub async fn decide(State(engine): State<Engine>, Place(id): Place<String>, headers: HeaderMap, body: Bytes) -> Result<Response, Problem> {
     let body: DecisionBody = read(&headers, &body)?;
     let review = blocking(move || {
         let store = engine.store.as_ref();
@@ -68,7 +68,7 @@ pub async fn decide(State(engine): State<Engine>, Path(id): Path<String>, header
 }
 
 /// Moves the expiry.
-pub async fn extend(State(engine): State<Engine>, Path(id): Path<String>, headers: HeaderMap, body: Bytes) -> Result<Response, Problem> {
+pub async fn extend(State(engine): State<Engine>, Place(id): Place<String>, headers: HeaderMap, body: Bytes) -> Result<Response, Problem> {
     let body: ExtensionBody = read(&headers, &body)?;
     let review = blocking(move || {
         let store = engine.store.as_ref();
@@ -78,7 +78,7 @@ pub async fn extend(State(engine): State<Engine>, Path(id): Path<String>, header
 }
 
 /// Makes a signed link.
-pub async fn link(State(engine): State<Engine>, Path(id): Path<String>, headers: HeaderMap, body: Bytes) -> Result<Response, Problem> {
+pub async fn link(State(engine): State<Engine>, Place(id): Place<String>, headers: HeaderMap, body: Bytes) -> Result<Response, Problem> {
     let body: LinkBody = read(&headers, &body)?;
     let made = blocking(move || links::make(engine.store.as_ref(), &engine.home, &id, body, &engine.base)).await?;
     Ok((StatusCode::CREATED, Json(made)).into_response())

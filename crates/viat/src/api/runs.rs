@@ -2,23 +2,29 @@
 
 use axum::Json;
 use axum::body::Bytes;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use viat_runner::driver::{DriverError, RUN_KEYS, RunKey};
-use viat_store::{Hash, RunId, StoreError};
+use viat_store::{Hash, RunFilter, RunId, StoreError};
 
 use super::Engine;
+use super::access::Caller;
+use super::pages;
 use super::problem::Problem;
+use super::take::{Asked, Place};
+use crate::audit::{Actor, Change};
 use crate::cli::error::CliError;
+use crate::cli::run::{ListArgs, filter, row_json};
 use crate::cli::{check_event_name, duration_value, find_run, run_record};
 use crate::start::{Request, Which, prepare};
 
 /// What starts a run.
-#[derive(Deserialize, Serialize)]
+#[derive(Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StartBody {
     /// The workflow's name.
@@ -35,7 +41,7 @@ pub struct StartBody {
 }
 
 /// Who cancels a run, and why.
-#[derive(Default, Deserialize, Serialize)]
+#[derive(Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CancelBody {
     /// Who.
@@ -47,7 +53,7 @@ pub struct CancelBody {
 }
 
 /// An event for a run.
-#[derive(Deserialize, Serialize)]
+#[derive(Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EventBody {
     /// Its name.
@@ -61,11 +67,44 @@ fn empty() -> Value {
     json!({})
 }
 
+/// Which runs are wanted.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RunsQuery {
+    /// Only those of this workflow.
+    workflow: Option<String>,
+    /// Only those with this status.
+    status: Option<String>,
+    /// Only those that ended with an error of this class.
+    error_class: Option<String>,
+    /// Only those created at this time or later, RFC 3339.
+    since: Option<String>,
+    /// Only those created before this time, RFC 3339.
+    until: Option<String>,
+    /// At most so many.
+    limit: Option<usize>,
+    /// Where the last page ended.
+    cursor: Option<String>,
+}
+
+/// Runs, newest first, in pages.
+pub async fn list(State(engine): State<Engine>, Asked(wanted): Asked<RunsQuery>) -> Result<Response, Problem> {
+    let RunsQuery { workflow, status, error_class, since, until, limit, cursor } = wanted;
+    let limit = pages::size(limit)?;
+    let rows = blocking(move || {
+        let filter = filter(ListArgs { workflow, status, error_class, since, until, limit })?;
+        // One more than is shown tells whether there is another page.
+        let filter = RunFilter { before: cursor.map(RunId::from), limit: limit + 1, ..filter };
+        Ok(engine.store.list_runs(&filter).map_err(CliError::store)?.iter().map(row_json).collect())
+    });
+    Ok(Json(pages::of(rows.await?, limit, "id")).into_response())
+}
+
 /// Starts a run in the background. With an `Idempotency-Key`, the same request again gives the same run.
-pub async fn start(State(engine): State<Engine>, headers: HeaderMap, body: Bytes) -> Result<Response, Problem> {
+pub async fn start(State(engine): State<Engine>, caller: Caller, headers: HeaderMap, body: Bytes) -> Result<Response, Problem> {
     let body: StartBody = read(&headers, &body)?;
     let key = idempotency_key(&headers)?;
-    let (status, id) = blocking(move || start_or_find(&engine, &body, key)).await??;
+    let (status, id) = blocking(move || start_or_find(&engine, &body, key, Some(&caller.actor))).await??;
     let location = format!("/api/v1/runs/{id}");
     Ok((status, [(header::LOCATION, location)], Json(json!({"id": id}))).into_response())
 }
@@ -78,8 +117,8 @@ struct Claimed {
     request: String,
 }
 
-/// Starts a run, or finds the one that the same request with the same key has started.
-pub fn start_or_find(engine: &Engine, body: &StartBody, key: Option<String>) -> Result<Result<(StatusCode, String), Problem>, CliError> {
+/// Starts a run, or finds the one that the same request with the same key has started. It is noted who did, unless a route did.
+pub fn start_or_find(engine: &Engine, body: &StartBody, key: Option<String>, actor: Option<&Actor>) -> Result<Result<(StatusCode, String), Problem>, CliError> {
     let request = Hash::of(json!(body).to_string().as_bytes()).to_string();
     if let Some(key) = &key
         && let Some(claimed) = engine.store.key(RUN_KEYS, key).map_err(CliError::store)?
@@ -92,7 +131,12 @@ pub fn start_or_find(engine: &Engine, body: &StartBody, key: Option<String>) -> 
     let id = new.id.to_string();
     new.key = key.map(|key| RunKey { key, value: json!(Claimed { run: id.clone(), request: request.clone() }).to_string().into_bytes() });
     match engine.driver.start_run(new, None) {
-        Ok(()) => Ok(Ok((StatusCode::CREATED, id))),
+        Ok(()) => {
+            if let Some(actor) = actor {
+                Change::of("run.start", id.as_str()).detail(format!("workflow {}", body.workflow)).mention(engine.store.as_ref(), actor);
+            }
+            Ok(Ok((StatusCode::CREATED, id)))
+        }
         // Another request with the same key was faster.
         Err(DriverError::Store(StoreError::KeyTaken { value, .. })) => Ok(known(&value, &request)),
         Err(error) => Err(CliError::driver(error)),
@@ -116,13 +160,13 @@ pub fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
 }
 
 /// The record of a run.
-pub async fn show(State(engine): State<Engine>, Path(run): Path<String>) -> Result<Response, Problem> {
+pub async fn show(State(engine): State<Engine>, Place(run): Place<String>) -> Result<Response, Problem> {
     let record = blocking(move || run_record(engine.store.as_ref(), &find_run(engine.store.as_ref(), &run)?)).await?;
     Ok(Json(record).into_response())
 }
 
 /// Cancels a run.
-pub async fn cancel(State(engine): State<Engine>, Path(run): Path<String>, headers: HeaderMap, body: Bytes) -> Result<Response, Problem> {
+pub async fn cancel(State(engine): State<Engine>, Place(run): Place<String>, headers: HeaderMap, body: Bytes) -> Result<Response, Problem> {
     let body: CancelBody = if body.is_empty() { CancelBody::default() } else { read(&headers, &body)? };
     let id = blocking(move || {
         let id: RunId = find_run(engine.store.as_ref(), &run)?;
@@ -134,7 +178,7 @@ pub async fn cancel(State(engine): State<Engine>, Path(run): Path<String>, heade
 }
 
 /// Sends an event to a run.
-pub async fn event(State(engine): State<Engine>, Path(run): Path<String>, headers: HeaderMap, body: Bytes) -> Result<Response, Problem> {
+pub async fn event(State(engine): State<Engine>, Place(run): Place<String>, headers: HeaderMap, body: Bytes) -> Result<Response, Problem> {
     let body: EventBody = read(&headers, &body)?;
     let id = blocking(move || {
         let id = find_run(engine.store.as_ref(), &run)?;

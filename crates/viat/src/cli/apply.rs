@@ -20,6 +20,9 @@ use crate::wiring::Home;
 /// The largest file of a project.
 const MAX_FILE: u64 = 1 << 20;
 
+/// The folders in which a project has its files; nothing else of it is read.
+pub const FOLDERS: [&str; 3] = ["scripts", "resources", "workflows"];
+
 /// The endings of scripts' files.
 const SCRIPTS: [(&str, Language); 10] = [
     ("py", Language::Python),
@@ -126,20 +129,9 @@ fn plan(dir: &Path, home: &Home) -> Result<Vec<Step>, CliError> {
 }
 
 fn found(folder: &Path, endings: &[&str]) -> Result<Vec<PathBuf>, CliError> {
-    let cannot = |error: std::io::Error| CliError::usage(format!("{} cannot be read: {error}", folder.display()));
-    if !folder.exists() {
-        return Ok(Vec::new());
-    }
-    let mut files = Vec::new();
-    for entry in std::fs::read_dir(folder).map_err(cannot)? {
-        let path = entry.map_err(cannot)?.path();
-        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        if endings.iter().any(|ending| name.strip_suffix(ending).is_some_and(|name| name.ends_with('.'))) {
-            files.push(path);
-        }
-    }
-    files.sort();
-    Ok(files)
+    let names = inputs::folder(folder)?.unwrap_or_default();
+    let fits = |name: &String| endings.iter().any(|ending| name.strip_suffix(ending).is_some_and(|name| name.ends_with('.')));
+    Ok(names.into_iter().filter(fits).map(|name| folder.join(name)).collect())
 }
 
 /// The asset's name: the file's, without its ending.

@@ -18,6 +18,7 @@ use super::review::user;
 use super::tell::patiently;
 use super::test::{conclude, follow, warn_of_deadline};
 use super::{find_run, inputs};
+use crate::audit::Change;
 use crate::start::{Request, Which, prepare, queue};
 use crate::wiring::{Home, Mode};
 
@@ -71,9 +72,11 @@ pub fn start(args: &StartArgs, home: &Home, output: &Output) -> Result<ExitCode,
             home.can_run(&new)?;
             let foreground = Foreground::begin(home, Mode::traced(output))?;
             foreground.driver.start_run(new, Some(foreground.sender())).map_err(CliError::driver)?;
+            Change::of("run.start", id.as_str()).detail(format!("workflow {}", args.name)).mention(home.store.as_ref(), &home.actor);
             return follow(&id, &foreground, home, output);
         }
         let id = queue(home.store.as_ref(), new)?;
+        home.note(Change::of("run.start", id.as_str()).detail(format!("workflow {}", args.name)))?;
         output.note(&format!("no server runs on this home: the run is queued until one does (viat server), or until: viat run resume {id}"));
         return started(&id, Status::Queued, output);
     };
@@ -113,11 +116,13 @@ pub fn cancel(args: &CancelArgs, home: &Home, output: &Output) -> Result<(), Cli
 
 /// Without a server the run is taken over for as long as it takes to end it.
 fn cancel_here(id: &RunId, args: &CancelArgs, home: &Home, output: &Output) -> Result<(), CliError> {
+    let (by, reason) = (args.by.clone().or_else(user), args.reason.clone());
     let _driver = patiently(|| {
         let driver = home.driver(output)?;
-        driver.cancel(id, args.by.clone().or_else(user), args.reason.clone()).map_err(CliError::driver)?;
+        driver.cancel(id, by.clone(), reason.clone()).map_err(CliError::driver)?;
         Ok(driver)
     })?;
+    home.note(Change { by, reason, ..Change::of("run.cancel", id.as_str()) })?;
     let until = std::time::Instant::now() + END_WITHIN;
     loop {
         let row = home.store.run(id).map_err(CliError::store)?;

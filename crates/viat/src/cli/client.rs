@@ -4,6 +4,7 @@ use std::path::Path;
 
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
+use hyper::header::HeaderValue;
 use hyper::{Method, Request};
 use hyper_util::rt::TokioIo;
 use serde::Serialize;
@@ -12,6 +13,8 @@ use tokio::net::UnixStream;
 use viat_store::RunId;
 
 use super::error::CliError;
+use crate::api::access::{ACTOR, ACTOR_TOKEN};
+use crate::audit::{Actor, NO_TOKEN, Via};
 use crate::socket::{self, Place};
 use crate::wiring::Home;
 
@@ -61,17 +64,27 @@ impl Client {
         self.ask(Method::GET, path, Vec::new())
     }
 
+    /// Posts a body and gives the bytes of the answer's.
+    pub fn post_for_bytes(self, path: &str, body: &impl Serialize) -> Result<Vec<u8>, CliError> {
+        let body = serde_json::to_vec(body).map_err(|error| CliError::usage(error.to_string()))?;
+        self.exchange(Method::POST, path, body).map(|answer| answer.to_vec())
+    }
+
     fn ask(self, method: Method, path: &str, body: Vec<u8>) -> Result<Value, CliError> {
+        Ok(serde_json::from_slice(&self.exchange(method, path, body)?).unwrap_or(Value::Null))
+    }
+
+    fn exchange(self, method: Method, path: &str, body: Vec<u8>) -> Result<Bytes, CliError> {
         let Client { runtime, stream } = self;
         let exchanged = runtime.block_on(async { tokio::time::timeout(ANSWER_WITHIN, exchange(stream, method, path, body)).await });
         let (status, answer) = match exchanged {
             Err(_) => return Err(CliError::failed(format!("the server does not answer within {} s", ANSWER_WITHIN.as_secs()))),
             Ok(answer) => answer.map_err(|error| CliError::failed(format!("the server does not answer: {error}")))?,
         };
-        let value: Value = serde_json::from_slice(&answer).unwrap_or(Value::Null);
         if (200..300).contains(&status) {
-            return Ok(value);
+            return Ok(answer);
         }
+        let value: Value = serde_json::from_slice(&answer).unwrap_or(Value::Null);
         let text = |key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
         let detail = text("detail").unwrap_or_else(|| format!("the server answered {status}"));
         let error = match status {
@@ -89,11 +102,19 @@ impl Client {
 async fn exchange(stream: UnixStream, method: Method, path: &str, body: Vec<u8>) -> Result<(u16, Bytes), Box<dyn std::error::Error + Send + Sync>> {
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
     let driven = tokio::spawn(connection);
+    let actor = Actor::at_the_keyboard();
+    let token = match (actor.via, &actor.token) {
+        (Via::Api, Some(token)) => HeaderValue::from_str(token)?,
+        (Via::Api, None) => HeaderValue::from_static(NO_TOKEN),
+        _ => HeaderValue::from_static(""),
+    };
     let request = Request::builder()
         .method(method)
         .uri(path)
         .header("host", "localhost")
         .header("content-type", "application/json")
+        .header(ACTOR, HeaderValue::from_str(&actor.name).unwrap_or(HeaderValue::from_static("local")))
+        .header(ACTOR_TOKEN, token)
         .body(Full::new(Bytes::from(body)))?;
     let response = sender.send_request(request).await?;
     let status = response.status().as_u16();

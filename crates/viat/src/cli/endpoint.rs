@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use clap::{Subcommand, ValueEnum};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use viat_runner::assets::{self, WORKFLOW};
@@ -12,6 +13,8 @@ use super::error::CliError;
 use super::output::Output;
 use super::script::time;
 use super::{inputs, missing};
+use crate::audit::Change;
+use crate::signature;
 use crate::wiring::Home;
 
 /// The kind under which endpoints are stored.
@@ -39,6 +42,10 @@ pub enum EndpointCommand {
         /// How long a request of a sync endpoint waits for the run's end before it is told where to look [default: PT30S].
         #[arg(long, value_name = "DURATION")]
         timeout: Option<String>,
+        /// Whom the route answers: `none`: anybody; `token`: who has an access token with the scope run; `signature`: who signs with the
+        /// secret that this command prints. Unless given, a server that asks for tokens asks for one here too.
+        #[arg(long, value_enum)]
+        auth: Option<EndpointAuth>,
     },
     /// Lists endpoints.
     #[command(after_help = "Example:\n  viat endpoint list --json")]
@@ -52,7 +59,7 @@ pub enum EndpointCommand {
 }
 
 /// Whether a request waits for the run's end.
-#[derive(Clone, Copy, Debug, ValueEnum, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, ValueEnum, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
     /// It does, and the answer is the run's output.
@@ -61,8 +68,20 @@ pub enum Mode {
     Async,
 }
 
+/// Whom an endpoint answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum EndpointAuth {
+    /// Anybody.
+    None,
+    /// Who has an access token that permits running.
+    Token,
+    /// Who signs the request with the endpoint's secret.
+    Signature,
+}
+
 /// The stored body of an endpoint.
-#[derive(Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize)]
 pub struct EndpointAsset {
     /// The workflow's name; requests run its published version.
     pub workflow: String,
@@ -71,14 +90,21 @@ pub struct EndpointAsset {
     /// For how long; `None`: [`DEFAULT_TIMEOUT_MS`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
+    /// Whom it answers; `None`: as the server answers everybody.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auth: Option<EndpointAuth>,
+    /// What its secret is derived with, if requests are signed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub salt: Option<String>,
 }
 
 /// Does what the command says.
 pub fn run(command: &EndpointCommand, home: &Home, output: &Output) -> Result<ExitCode, CliError> {
     match command {
-        EndpointCommand::Create { path, workflow, mode, timeout } => {
+        EndpointCommand::Create { path, workflow, mode, timeout, auth } => {
             let timeout_ms = inputs::duration(timeout.as_deref(), "--timeout")?;
-            create(path, EndpointAsset { workflow: workflow.clone(), mode: *mode, timeout_ms }, home, output)?;
+            let salt = (*auth == Some(EndpointAuth::Signature)).then(viat_store::fresh_id);
+            create(path, EndpointAsset { workflow: workflow.clone(), mode: *mode, timeout_ms, auth: *auth, salt }, home, output)?;
         }
         EndpointCommand::List => list(home, output)?,
         EndpointCommand::Delete { path } => delete(path, home, output)?,
@@ -102,12 +128,25 @@ fn create(path: &str, endpoint: EndpointAsset, home: &Home, output: &Output) -> 
     let body = serde_json::to_vec(&endpoint).map_err(|error| CliError::usage(error.to_string()))?;
     let name = AssetName::new(ENDPOINT, path);
     let put = Op::PutAsset { name: name.clone(), hash: Hash::of(&body), body, refs: vec![bound.clone()], at: inputs::now() };
-    let unit = Unit::from(put).guarded(Precondition::AssetLive(bound)).guarded(Precondition::AssetAbsent(name));
+    let noted = Change::of("endpoint.create", format!("endpoint {path}")).detail(format!("workflow {workflow}")).op(&home.actor);
+    let secret = endpoint.salt.as_deref().map(|salt| signature::secret(&home.folder, salt)).transpose()?;
+    let unit = Unit::from(vec![put, noted]).guarded(Precondition::AssetLive(bound)).guarded(Precondition::AssetAbsent(name));
     home.store.commit_blocking(unit).map_err(CliError::store)?;
     if output.json {
-        return output.value(&json!({"path": path, "workflow": workflow, "mode": endpoint.mode}));
+        let mut made = json!({"path": path, "workflow": workflow, "mode": endpoint.mode, "auth": endpoint.auth});
+        if let (Some(secret), Some(map)) = (secret, made.as_object_mut()) {
+            map.insert("secret".to_owned(), secret.into());
+        }
+        return output.value(&made);
     }
-    output.line(&format!("endpoint {path} runs workflow {workflow}; call it: POST /e{path}"))
+    output.line(&format!("endpoint {path} runs workflow {workflow}; call it: POST /e{path}"))?;
+    match secret {
+        Some(secret) => {
+            output.note("requests are signed with this secret, which is shown this once:");
+            output.line(&secret)
+        }
+        None => Ok(()),
+    }
 }
 
 fn list(home: &Home, output: &Output) -> Result<(), CliError> {
@@ -121,22 +160,35 @@ fn list(home: &Home, output: &Output) -> Result<(), CliError> {
         rows.push((info, body));
     }
     if output.json {
-        let rows: Vec<_> =
-            rows.iter().map(|(info, body)| json!({"path": info.name.name, "workflow": body.workflow, "mode": body.mode, "created_at": time(info)})).collect();
+        let rows: Vec<_> = rows
+            .iter()
+            .map(|(info, body)| json!({"path": info.name.name, "workflow": body.workflow, "mode": body.mode, "auth": body.auth, "created_at": time(info)}))
+            .collect();
         return output.value(&rows);
     }
     let rows: Vec<Vec<String>> = rows
         .iter()
         .map(|(info, body)| {
-            vec![info.name.name.clone(), body.workflow.clone(), if matches!(body.mode, Mode::Sync) { "sync" } else { "async" }.to_owned(), time(info)]
+            let mode = if matches!(body.mode, Mode::Sync) { "sync" } else { "async" };
+            vec![info.name.name.clone(), body.workflow.clone(), mode.to_owned(), auth_name(body.auth).to_owned(), time(info)]
         })
         .collect();
-    output.table(&["ENDPOINT", "WORKFLOW", "MODE", "CREATED"], &rows, "no endpoints")
+    output.table(&["ENDPOINT", "WORKFLOW", "MODE", "AUTH", "CREATED"], &rows, "no endpoints")
+}
+
+fn auth_name(auth: Option<EndpointAuth>) -> &'static str {
+    match auth {
+        None => "",
+        Some(EndpointAuth::None) => "none",
+        Some(EndpointAuth::Token) => "token",
+        Some(EndpointAuth::Signature) => "signature",
+    }
 }
 
 fn delete(path: &str, home: &Home, output: &Output) -> Result<(), CliError> {
     let op = Op::DeleteAsset { name: AssetName::new(ENDPOINT, path), at: inputs::now() };
-    match home.store.commit_blocking(Unit::from(op)) {
+    let noted = Change::of("endpoint.delete", format!("endpoint {path}")).op(&home.actor);
+    match home.store.commit_blocking(Unit::from(vec![op, noted])) {
         Ok(_) if output.json => output.value(&json!({"path": path, "deleted": true})),
         Ok(_) => output.line(&format!("endpoint {path} is deleted")),
         Err(StoreError::Missing { .. }) => Err(missing(home.store.as_ref(), ENDPOINT, path, None)),

@@ -13,6 +13,7 @@ use viat_store::{At, Store};
 use super::build;
 use super::error::CliError;
 use super::output::Output;
+use crate::audit::Change;
 use crate::wiring::Home;
 
 /// How much of a key a table shows.
@@ -57,8 +58,15 @@ pub fn run(command: &EnvCommand, home: &Home, output: &Output) -> Result<ExitCod
     match command {
         EnvCommand::List => list(home, output)?,
         EnvCommand::Show { name } => show(name, home, output)?,
-        EnvCommand::Build { name: Some(name), force, upgrade } => build_one(&find(name, home)?, name, *force, *upgrade, home, output)?,
-        EnvCommand::Build { name: None, .. } => return build_all(home, output),
+        EnvCommand::Build { name: Some(name), force, upgrade } => {
+            let known = find(name, home)?;
+            home.note(Change::of("environment.build", format!("environment {name}")))?;
+            build_one(&known, name, *force, *upgrade, home, output)?;
+        }
+        EnvCommand::Build { name: None, .. } => {
+            home.note(Change::of("environment.build", "all environments"))?;
+            return build_all(home, output);
+        }
         EnvCommand::Work { key } => {
             home.environments().build(key, &home.tools()).map_err(unreadable)?;
         }

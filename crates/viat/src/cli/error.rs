@@ -121,6 +121,11 @@ impl CliError {
         self.missing
     }
 
+    /// Whether the command, a file or an input is wrong.
+    pub fn is_usage(&self) -> bool {
+        self.code == USAGE
+    }
+
     /// What to do instead.
     pub fn help_text(&self) -> Option<&str> {
         self.help.as_deref()
@@ -156,6 +161,9 @@ impl CliError {
     pub fn print(&self, output: &Output) {
         if output.json {
             let mut error = serde_json::json!({"error": {"message": self.message, "help": self.help, "exit": self.code}});
+            if self.missing {
+                error["error"]["missing"] = true.into();
+            }
             if let (Some(data), Some(map)) = (&self.data, error.as_object_mut()) {
                 map.insert("diagnostics".into(), data.clone());
             }

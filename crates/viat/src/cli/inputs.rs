@@ -1,33 +1,62 @@
 //! What commands read: files, JSON from an argument, a file or stdin, durations, names.
 
+use std::collections::BTreeSet;
 use std::io::Read;
 use std::path::Path;
 
 use serde_json::Value;
 
 use super::error::CliError;
+use super::given;
+use crate::api::Kind;
 
 /// The largest input that is read, in bytes.
 const MAX_INPUT: u64 = 64 << 20;
 
 /// Reads a file of at most `limit` bytes.
 pub fn file(path: &Path, limit: u64) -> Result<Vec<u8>, CliError> {
-    let cannot = |error: std::io::Error| CliError::usage(format!("{} cannot be read: {error}", path.display()));
-    let opened = std::fs::File::open(path).map_err(cannot)?;
-    let mut bytes = Vec::new();
-    opened.take(limit + 1).read_to_end(&mut bytes).map_err(cannot)?;
+    let cannot = |error: &dyn std::fmt::Display| CliError::usage(format!("{} cannot be read: {error}", path.display()));
+    let here = || {
+        let mut bytes = Vec::new();
+        std::fs::File::open(path)?.take(limit + 1).read_to_end(&mut bytes).map(|_| bytes)
+    };
+    let bytes = match given::read(Kind::File, path, limit) {
+        Some(given) => given.map_err(|error| if error.is_usage() { cannot(&error.message()) } else { error })?,
+        None => here().map_err(|error| cannot(&error))?,
+    };
     if bytes.len() as u64 > limit {
         return Err(CliError::usage(format!("{} is larger than {limit} bytes, the most that is taken", path.display())));
     }
     Ok(bytes)
 }
 
+/// The names in a folder; `None` if it is not there.
+pub fn folder(path: &Path) -> Result<Option<BTreeSet<String>>, CliError> {
+    let cannot = |error: &dyn std::fmt::Display| CliError::usage(format!("{} cannot be read: {error}", path.display()));
+    if let Some(given) = given::folder(path) {
+        return given.map_err(|error| if error.is_usage() { cannot(&error.message()) } else { error });
+    }
+    if !path.exists() {
+        return Ok(None);
+    }
+    let entries = std::fs::read_dir(path).map_err(|error| cannot(&error))?;
+    let names = entries.map(|entry| entry.map(|entry| entry.file_name().to_string_lossy().into_owned()));
+    names.collect::<std::io::Result<_>>().map(Some).map_err(|error| cannot(&error))
+}
+
+fn stdin() -> Result<Vec<u8>, CliError> {
+    if let Some(given) = given::read(Kind::Stdin, Path::new(""), MAX_INPUT) {
+        return given;
+    }
+    let mut text = Vec::new();
+    let read = std::io::stdin().lock().take(MAX_INPUT + 1).read_to_end(&mut text);
+    read.map(|_| text).map_err(|error| CliError::usage(format!("stdin cannot be read: {error}")))
+}
+
 /// JSON given as text, as `@FILE`, or as `-` for stdin.
 pub fn json(argument: &str, what: &str) -> Result<Value, CliError> {
     let text = if argument == "-" {
-        let mut text = Vec::new();
-        std::io::stdin().lock().take(MAX_INPUT + 1).read_to_end(&mut text).map_err(|error| CliError::usage(format!("stdin cannot be read: {error}")))?;
-        text
+        stdin()?
     } else if let Some(path) = argument.strip_prefix('@') {
         file(Path::new(path), MAX_INPUT)?
     } else {

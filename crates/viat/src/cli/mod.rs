@@ -1,6 +1,7 @@
 //! The command line: what can be typed, and which function does it.
 
 mod apply;
+pub mod audit;
 mod background;
 pub mod build;
 mod client;
@@ -8,11 +9,12 @@ mod compile;
 mod demo;
 mod doctor;
 pub mod endpoint;
-mod environments;
+pub mod environments;
 pub mod error;
 mod event;
 mod example;
 mod foreground;
+pub mod given;
 pub mod history;
 mod inputs;
 mod isolation;
@@ -21,20 +23,24 @@ pub mod output;
 mod progress;
 mod recover;
 mod rehearse;
-mod resource;
+mod remote;
+pub mod resource;
 pub mod review;
-mod run;
-mod schedule;
-mod script;
+pub mod run;
+pub mod schedule;
+mod scope;
+pub mod script;
 mod script_logs;
 mod server;
+mod store;
 mod tell;
 mod test;
+pub mod token;
 mod trial;
 mod versions;
 mod watch;
 mod workers;
-mod workflow;
+pub mod workflow;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -43,6 +49,8 @@ use clap::{Args, CommandFactory, Parser, Subcommand};
 use viat_engine::Status;
 use viat_engine::record::RunRecord;
 use viat_store::{RunId, Store};
+
+pub use scope::remotely;
 
 use error::CliError;
 use output::Output;
@@ -97,9 +105,18 @@ enum Command {
     /// Endpoints: HTTP routes bound to published workflows.
     #[command(subcommand)]
     Endpoint(endpoint::EndpointCommand),
+    /// Access tokens: who may use the server from elsewhere.
+    #[command(subcommand)]
+    Token(token::TokenCommand),
+    /// The audit log: who changed or decided what, when and why.
+    #[command(subcommand)]
+    Audit(audit::AuditCommand),
     /// Schedules: runs that begin by the clock, as long as a server runs.
     #[command(subcommand)]
     Schedule(schedule::ScheduleCommand),
+    /// The store: a check, copies, and how one takes the place of a lost database.
+    #[command(subcommand)]
+    Store(store::StoreCommand),
     /// Environments: what scripts have installed for them.
     #[command(subcommand)]
     Env(environments::EnvCommand),
@@ -145,10 +162,10 @@ pub fn run() -> ExitCode {
 }
 
 fn dispatch(cli: &Cli, output: &Output) -> Result<ExitCode, CliError> {
-    if std::env::var_os("VIAT_URL").is_some_and(|url| !url.is_empty()) {
-        return Err(
-            CliError::usage("VIAT_URL is set, and this version cannot use a server elsewhere yet").help("unset it; a server on this home is found by itself")
-        );
+    if !scope::is_local(&cli.command)
+        && let Some(remote) = remote::Remote::from_environment()?
+    {
+        return remote.run(output);
     }
     let home = || crate::wiring::Home::open(&cli.global.home);
     match &cli.command {
@@ -160,9 +177,12 @@ fn dispatch(cli: &Cli, output: &Output) -> Result<ExitCode, CliError> {
         Command::Event(command) => event::run(command, &home()?, output),
         Command::Review(command) => review::run(command, &home()?, output),
         Command::Endpoint(command) => endpoint::run(command, &home()?, output),
+        Command::Token(command) => token::run(command, &home()?, output),
+        Command::Audit(command) => audit::run(command, &home()?, output),
         Command::Schedule(command) => schedule::run(command, &home()?, output),
         Command::Resource(command) => resource::run(command, &home()?, output),
         Command::Secret(command) => resource::run_secret(command, &home()?, output),
+        Command::Store(command) => store::run(command, &cli.global.home, output),
         Command::Env(command) => environments::run(command, &home()?, output),
         Command::Init(args) => example::init(args, output),
         Command::Apply(args) => apply::run(args, &home()?, output),

@@ -1,10 +1,14 @@
 //! Where a command's words go: results to stdout, everything else to stderr; colour only where somebody can see it.
 
 use std::io::{IsTerminal, Write};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::Serialize;
 
 use super::error::CliError;
+
+/// The variable that says what is known of a terminal elsewhere.
+pub const TERMINAL: &str = "VIAT_TERMINAL";
 
 /// How to print.
 #[derive(Clone, Debug)]
@@ -17,6 +21,8 @@ pub struct Output {
     pub terminal: bool,
     /// Whether stdout is one.
     pub stdout_terminal: bool,
+    /// Where results go instead of to stdout; then what is for people is not said.
+    kept: Option<Arc<Mutex<Vec<u8>>>>,
 }
 
 /// Text without the control characters that could take over a terminal: what scripts say is not to be trusted.
@@ -27,13 +33,33 @@ pub fn printable(text: &str) -> String {
 impl Output {
     /// As the terminal and `NO_COLOR` ask for.
     pub fn new(json: bool) -> Output {
+        // A command that was typed elsewhere has its terminal there.
+        if let Ok(elsewhere) = std::env::var(TERMINAL) {
+            let has = |name: &str| elsewhere.split(',').any(|each| each == name);
+            return Output { json, coloured: has("coloured"), terminal: false, stdout_terminal: has("stdout"), kept: None };
+        }
         let terminal = std::io::stderr().is_terminal();
         let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty()) || std::env::var_os("TERM").is_some_and(|term| term == "dumb");
-        Output { json, coloured: terminal && !plain, terminal, stdout_terminal: std::io::stdout().is_terminal() }
+        Output { json, coloured: terminal && !plain, terminal, stdout_terminal: std::io::stdout().is_terminal(), kept: None }
+    }
+
+    /// Keeps results as JSON for whoever asked, instead of printing them.
+    pub fn keeping() -> Output {
+        Output { json: true, coloured: false, terminal: false, stdout_terminal: false, kept: Some(Arc::default()) }
+    }
+
+    /// What was kept: the one result, or `null`.
+    pub fn kept(&self) -> serde_json::Value {
+        let Some(kept) = &self.kept else { return serde_json::Value::Null };
+        serde_json::from_slice(&kept.lock().unwrap_or_else(PoisonError::into_inner)).unwrap_or_default()
     }
 
     /// One line of a result.
     pub fn line(&self, text: &str) -> Result<(), CliError> {
+        if let Some(kept) = &self.kept {
+            kept.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(text.as_bytes());
+            return Ok(());
+        }
         let mut stdout = std::io::stdout().lock();
         let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.write_all(b"\n")).and_then(|()| stdout.flush());
         match written {
@@ -52,6 +78,9 @@ impl Output {
 
     /// A line for people, beside the result.
     pub fn note(&self, text: &str) {
+        if self.kept.is_some() {
+            return;
+        }
         // A closed stderr has no reader.
         let _ = writeln!(std::io::stderr().lock(), "{text}");
     }

@@ -16,6 +16,7 @@ use super::review::user;
 use super::tell::{patiently, tell};
 use super::{find_run, inputs, next, run, run_record, test};
 use crate::ask::{self, MigrateBody, ResumeBody, SettleBody, WhoBody};
+use crate::audit::Change;
 use crate::wiring::{Home, Mode};
 
 /// Who asks, and why.
@@ -116,7 +117,8 @@ pub fn resume(args: &ResumeArgs, home: &Home, output: &Output) -> Result<ExitCod
         output.note(&format!("it runs in the server; follow it with: viat run watch {id}"));
         return said(&id, "resume", "it goes on", output);
     }
-    let foreground = ask_and_watch(&id, ask::resume(body)?, home, output)?;
+    let change = Change::asked(&format!("/api/v1/runs/{id}/resume"), &json!(body));
+    let foreground = ask_and_watch(&id, ask::resume(body)?, change, home, output)?;
     test::follow(&id, &foreground, home, output)
 }
 
@@ -125,6 +127,7 @@ fn take_over(id: &RunId, args: &ResumeArgs, home: &Home, output: &Output) -> Res
         return Err(CliError::refused(format!("run {id} has not ended: --from and --accept-repeat are for failed runs")));
     }
     let foreground = adopt(id, home, output)?;
+    home.note(Change { by: args.who.by(), reason: args.who.reason.clone(), ..Change::of("run.resume", id.as_str()) })?;
     test::follow(id, &foreground, home, output)
 }
 
@@ -187,9 +190,14 @@ pub fn compensate(args: &CompensateArgs, home: &Home, output: &Output) -> Result
         client.post(&format!("/api/v1/runs/{id}/compensate"), &body)?;
         return said(&id, "compensate", "its effects are being undone", output);
     }
+    let change = Change::asked(&format!("/api/v1/runs/{id}/compensate"), &json!(body));
     let foreground = match left_undoing(&id, home)? {
-        true => adopt(&id, home, output)?,
-        false => ask_and_watch(&id, ask::compensate(body)?, home, output)?,
+        true => {
+            let foreground = adopt(&id, home, output)?;
+            change.map_or(Ok(()), |change| home.note(change))?;
+            foreground
+        }
+        false => ask_and_watch(&id, ask::compensate(body)?, change, home, output)?,
     };
     test::until_over(&id, &foreground, home, output)?;
     let record = run_record(home.store.as_ref(), &id)?;
@@ -213,12 +221,14 @@ fn conclude_compensation(record: &RunRecord, output: &Output) -> Result<ExitCode
     Ok(if complete { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-fn ask_and_watch(id: &RunId, input: Input, home: &Home, output: &Output) -> Result<Foreground, CliError> {
-    patiently(|| {
+fn ask_and_watch(id: &RunId, input: Input, change: Option<Change>, home: &Home, output: &Output) -> Result<Foreground, CliError> {
+    let foreground = patiently(|| {
         let foreground = Foreground::begin(home, Mode::traced(output))?;
         foreground.driver.ask_and_watch(id, input.clone(), foreground.sender()).map_err(CliError::driver)?;
         Ok(foreground)
-    })
+    })?;
+    change.map_or(Ok(()), |change| home.note(change))?;
+    Ok(foreground)
 }
 
 fn said(id: &RunId, what: &str, words: &str, output: &Output) -> Result<ExitCode, CliError> {

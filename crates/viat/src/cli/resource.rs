@@ -15,7 +15,9 @@ use viat_store::{Asset, AssetName, At, StoreError};
 use super::error::CliError;
 use super::output::Output;
 use super::script::{newest_first, time};
-use super::{inputs, missing};
+use super::{given, inputs, missing};
+use crate::api::Kind as Wants;
+use crate::audit::Change;
 use crate::wiring::Home;
 
 /// What can be done with resources.
@@ -169,8 +171,17 @@ fn failed(error: ResourceError) -> CliError {
 
 fn create(name: &str, kind: Kind, file: &Path, home: &Home, output: &Output) -> Result<(), CliError> {
     check_name(name, kind)?;
-    let text = text_of(name, kind, file, output)?;
-    let saved = save(name, kind, &text, home)?;
+    created(name, kind, &text_of(name, kind, file, output)?, home, output)
+}
+
+/// Creates a resource from its text.
+pub fn create_text(name: &str, kind: Kind, text: String, home: &Home, output: &Output) -> Result<(), CliError> {
+    check_name(name, kind)?;
+    created(name, kind, &checked(name, kind, text, "the body")?, home, output)
+}
+
+fn created(name: &str, kind: Kind, text: &str, home: &Home, output: &Output) -> Result<(), CliError> {
+    let saved = save(name, kind, text, home)?;
     if output.json {
         let hash = (kind != Kind::Secret).then(|| saved.hash.to_string());
         return output.value(&json!({"name": name, "kind": kind.name(), "version": saved.version, "hash": hash}));
@@ -181,7 +192,9 @@ fn create(name: &str, kind: Kind, file: &Path, home: &Home, output: &Output) -> 
 /// Saves a checked text as a new version.
 pub fn save(name: &str, kind: Kind, text: &str, home: &Home) -> Result<resources::Saved, CliError> {
     let new = New { name, kind, text, at: inputs::now() };
-    resources::save(home.store.as_ref(), &home.keys(), &new).map_err(failed)
+    let saved = resources::save(home.store.as_ref(), &home.keys(), &new).map_err(failed)?;
+    home.note(Change::of("resource.create", format!("{} {name}", kind.name())).detail(format!("version {}", saved.version)))?;
+    Ok(saved)
 }
 
 /// Checks what a resource is to be called.
@@ -222,6 +235,9 @@ pub fn checked(name: &str, kind: Kind, mut text: String, shown: &str) -> Result<
 }
 
 fn stdin(kind: Kind, limit: u64, output: &Output) -> Result<Vec<u8>, CliError> {
+    if let Some(given) = given::read(Wants::Stdin, Path::new(""), limit) {
+        return given;
+    }
     let stdin = std::io::stdin();
     if stdin.is_terminal() {
         let hint = if kind == Kind::Secret { "; what is typed shows: --file or a pipe keeps it out of sight" } else { "" };
@@ -347,7 +363,7 @@ fn delete(name: &str, only: Option<Kind>, home: &Home, output: &Output) -> Resul
     let kind = body.kind();
     let named_in = if kind == Kind::Secret { Vec::new() } else { users(name, kind, home)? };
     match resources::delete(home.store.as_ref(), &home.keys(), name, inputs::now()) {
-        Ok(()) => {}
+        Ok(()) => home.note(Change::of("resource.delete", format!("{} {name}", kind.name())))?,
         Err(ResourceError::Store(StoreError::Referenced { by, .. })) => {
             let holders: Vec<String> = by.iter().map(ToString::to_string).collect();
             return Err(CliError::refused(format!("{} {name} is declared by {}", kind.name(), holders.join(", ")))
@@ -367,6 +383,7 @@ fn delete(name: &str, only: Option<Kind>, home: &Home, output: &Output) -> Resul
 
 fn rekey(home: &Home, output: &Output) -> Result<(), CliError> {
     let done = resources::rekey(home.store.as_ref(), &home.keys(), inputs::now()).map_err(failed)?;
+    home.note(Change::of("secret.rekey", format!("key {}", done.key)))?;
     if output.json {
         return output.value(&json!({"key": done.key, "secrets": done.secrets}));
     }

@@ -14,6 +14,7 @@ use super::output::{Output, printable};
 use super::tell::tell;
 use super::{find_run, inputs};
 use crate::ask::{self, Decision, DecisionBody, ExtensionBody, find_review};
+use crate::audit::Change;
 use crate::links::{self, LinkBody};
 use crate::wiring::Home;
 
@@ -248,11 +249,17 @@ fn link(args: &LinkArgs, home: &Home, output: &Output) -> Result<(), CliError> {
     ask::refuse_if_over(&row)?;
     inputs::duration(Some(&args.expires), "--expires")?;
     let body = LinkBody { decision: args.decision, by: args.by.clone(), expires: args.expires.clone().into(), base: args.base.clone() };
+    let path = format!("/api/v1/reviews/{}/links", args.id);
     let made = match Client::find(&home.folder)? {
-        Some(client) => client.post(&format!("/api/v1/reviews/{}/links", args.id), &body)?,
+        Some(client) => client.post(&path, &body)?,
         None => {
             output.note("no server runs on this home: the link works once one does (viat server)");
-            links::make(home.store.as_ref(), &home.folder, &row.id, body, DEFAULT_BASE)?
+            let change = Change::asked(&path, &json!(body));
+            let made = links::make(home.store.as_ref(), &home.folder, &row.id, body, DEFAULT_BASE)?;
+            if let Some(change) = change {
+                home.note(change)?;
+            }
+            made
         }
     };
     if output.json {

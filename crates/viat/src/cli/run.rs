@@ -2,13 +2,15 @@
 
 use std::process::ExitCode;
 
-use clap::Subcommand;
-use serde_json::json;
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
 use viat_engine::Status;
+use viat_engine::policies::class::Class;
 use viat_engine::record::{AttemptRecord, AttemptStatus, Compensation, RunRecord, rfc3339};
 use viat_runner::driver::PENDING_REVIEW;
 use viat_store::{RunFilter, RunId, RunRow};
 
+use super::audit::time;
 use super::error::CliError;
 use super::output::{Output, printable};
 use super::progress::{decided, failed_record, span};
@@ -39,17 +41,7 @@ pub enum RunCommand {
     },
     /// Lists runs, newest first.
     #[command(after_help = "Example:\n  viat run list\n  viat run list --status failed --workflow recover --json")]
-    List {
-        /// Only those of this workflow.
-        #[arg(long)]
-        workflow: Option<String>,
-        /// Only those with this status.
-        #[arg(long)]
-        status: Option<String>,
-        /// At most so many.
-        #[arg(long, default_value_t = 100)]
-        limit: usize,
-    },
+    List(ListArgs),
     /// Shows a run: what failed and why, what was retried, what is done. A unique beginning of its id will do.
     #[command(after_help = "Example:\n  viat run show 0198f3c2\n  viat run show 0198f3c2 --json")]
     Show {
@@ -99,7 +91,7 @@ pub enum RunCommand {
 /// Does what the command says.
 pub fn run(command: &RunCommand, home: &Home, output: &Output) -> Result<ExitCode, CliError> {
     match command {
-        RunCommand::List { workflow, status, limit } => list(workflow.clone(), status.clone(), *limit, home, output)?,
+        RunCommand::List(args) => list(&filter(args.clone())?, home, output)?,
         RunCommand::Show { run } => show(&find_run(home.store.as_ref(), run)?, home, output)?,
         RunCommand::Logs { run, step, attempt } => logs(&find_run(home.store.as_ref(), run)?, step.as_deref(), *attempt, home, output)?,
         RunCommand::Start(args) => return background::start(args, home, output),
@@ -155,30 +147,64 @@ fn shortened(line: &str) -> String {
     }
 }
 
-fn list(workflow: Option<String>, status: Option<String>, limit: usize, home: &Home, output: &Output) -> Result<(), CliError> {
+/// Which runs a list has.
+#[derive(Args, Clone)]
+pub struct ListArgs {
+    /// Only those of this workflow.
+    #[arg(long)]
+    pub workflow: Option<String>,
+    /// Only those with this status.
+    #[arg(long)]
+    pub status: Option<String>,
+    /// Only those that ended with an error of this class.
+    #[arg(long, value_name = "CLASS")]
+    pub error_class: Option<String>,
+    /// Only those created at this time or later, RFC 3339.
+    #[arg(long, value_name = "TIME")]
+    pub since: Option<String>,
+    /// Only those created before this time, RFC 3339.
+    #[arg(long, value_name = "TIME")]
+    pub until: Option<String>,
+    /// At most so many.
+    #[arg(long, default_value_t = 100)]
+    pub limit: usize,
+}
+
+/// What a list is asked for, as the store knows it.
+pub fn filter(args: ListArgs) -> Result<RunFilter, CliError> {
+    let ListArgs { workflow, status, error_class, since, until, limit } = args;
     if limit == 0 || limit > MAX_ROWS {
-        return Err(CliError::usage(format!("--limit must be 1 to {MAX_ROWS}")));
+        return Err(CliError::usage(format!("the limit must be 1 to {MAX_ROWS}")));
     }
-    if let Some(status) = &status
-        && Status::ALL.iter().all(|known| known.name() != status)
+    let classes = || Class::ALL.iter().map(|class| class.name()).chain(["cancelled", "deadline_exceeded"]);
+    for (what, given, known) in
+        [("status", &status, Status::ALL.iter().map(|known| known.name()).collect()), ("class", &error_class, classes().collect::<Vec<_>>())]
     {
-        let known: Vec<&str> = Status::ALL.iter().map(|known| known.name()).collect();
-        return Err(CliError::usage(format!("there is no status {status}")).help(format!("the statuses are {}", known.join(", "))));
+        if let Some(given) = given
+            && !known.contains(&given.as_str())
+        {
+            return Err(CliError::usage(format!("there is no {what} {given}")).help(format!("there are {}", known.join(", "))));
+        }
     }
-    let filter = RunFilter { workflow, status, limit, ..RunFilter::default() };
-    let rows = home.store.list_runs(&filter).map_err(CliError::store)?;
+    let moment = |text: Option<String>, what| text.map(|text| time(&text, what)).transpose();
+    let (since, until) = (moment(since, "since")?, moment(until, "until")?);
+    Ok(RunFilter { workflow, status, error_class, since, until, before: None, limit })
+}
+
+/// A run as lists have it.
+pub fn row_json(row: &RunRow) -> Value {
+    json!({
+        "id": row.id.as_str(), "workflow": row.workflow, "version": row.summary.moved_to.unwrap_or(row.version), "status": row.summary.status,
+        "error_class": row.summary.error_class, "error_code": row.summary.error_code,
+        "created_at": rfc3339(row.created_at), "ended_at": row.summary.ended_at.map(rfc3339),
+    })
+}
+
+fn list(filter: &RunFilter, home: &Home, output: &Output) -> Result<(), CliError> {
+    let limit = filter.limit;
+    let rows = home.store.list_runs(filter).map_err(CliError::store)?;
     if output.json {
-        let rows: Vec<_> = rows
-            .iter()
-            .map(|row| {
-                json!({
-                    "id": row.id.as_str(), "workflow": row.workflow, "version": row.summary.moved_to.unwrap_or(row.version), "status": row.summary.status,
-                    "error_class": row.summary.error_class, "error_code": row.summary.error_code,
-                    "created_at": rfc3339(row.created_at), "ended_at": row.summary.ended_at.map(rfc3339),
-                })
-            })
-            .collect();
-        return output.value(&rows);
+        return output.value(&rows.iter().map(row_json).collect::<Vec<_>>());
     }
     let table = rows.iter().map(|row| table_row(row, home)).collect::<Result<Vec<_>, _>>()?;
     if rows.len() == limit {

@@ -14,6 +14,7 @@ use super::error::CliError;
 use super::output::{Output, printable};
 use super::script::time;
 use super::{inputs, missing};
+use crate::audit::Change;
 use crate::schedules::{self, CatchUp, Fire, Overlap, Rhythm, SCHEDULE, ScheduleAsset, Standing};
 use crate::wiring::Home;
 
@@ -63,31 +64,31 @@ pub enum ScheduleCommand {
 #[derive(Args)]
 pub struct CreateArgs {
     /// Its name.
-    name: String,
+    pub name: String,
     /// When it fires: minute hour day-of-month month day-of-week; with six fields the first is the second.
     #[arg(long, value_name = "EXPRESSION")]
-    cron: String,
+    pub cron: String,
     /// The time zone in which the expression is read: an IANA name.
     #[arg(long, default_value = "UTC")]
-    timezone: String,
+    pub timezone: String,
     /// The workflow; its published version is run.
     #[arg(long)]
-    workflow: String,
+    pub workflow: String,
     /// Its inputs: JSON, @FILE, or - for stdin. "$schedule.time" and "$schedule.name" stand for the fire time and the schedule's name.
     #[arg(long, default_value = "{}")]
-    input: String,
+    pub input: String,
     /// Each fire is late by up to so much, so that many schedules do not fire at once.
     #[arg(long, value_name = "DURATION")]
-    jitter: Option<String>,
+    pub jitter: Option<String>,
     /// A budget for each run.
     #[arg(long, value_name = "DURATION")]
-    timeout: Option<String>,
+    pub timeout: Option<String>,
     /// What happens when it fires while its run before has not ended.
     #[arg(long, value_enum, default_value_t)]
-    overlap: Overlap,
+    pub overlap: Overlap,
     /// What happens with fire times at which no server was there.
     #[arg(long, value_enum, default_value_t)]
-    catch_up: CatchUp,
+    pub catch_up: CatchUp,
 }
 
 /// Does what the command says.
@@ -122,7 +123,7 @@ fn create(args: &CreateArgs, home: &Home, output: &Output) -> Result<(), CliErro
         paused: false,
     };
     check_workflow(&args.name, &asset, home)?;
-    save(&args.name, &asset, home)?;
+    save("schedule.create", &args.name, &asset, home)?;
     if output.json {
         return output.value(&full_json(&args.name, &asset, inputs::now(), home)?);
     }
@@ -148,11 +149,12 @@ fn check_workflow(name: &str, asset: &ScheduleAsset, home: &Home) -> Result<(), 
     })
 }
 
-fn save(name: &str, asset: &ScheduleAsset, home: &Home) -> Result<(), CliError> {
+fn save(action: &'static str, name: &str, asset: &ScheduleAsset, home: &Home) -> Result<(), CliError> {
     let body = serde_json::to_vec(asset).map_err(|error| CliError::usage(error.to_string()))?;
     let bound = AssetName::new(WORKFLOW, &asset.workflow);
     let put = Op::PutAsset { name: AssetName::new(SCHEDULE, name), hash: Hash::of(&body), body, refs: vec![bound.clone()], at: inputs::now() };
-    home.store.commit_blocking(Unit::from(put).guarded(Precondition::AssetLive(bound))).map(drop).map_err(CliError::store)
+    let noted = Change::of(action, format!("schedule {name}")).detail(format!("workflow {}", asset.workflow)).op(&home.actor);
+    home.store.commit_blocking(Unit::from(vec![put, noted]).guarded(Precondition::AssetLive(bound))).map(drop).map_err(CliError::store)
 }
 
 fn pause(name: &str, paused: bool, home: &Home, output: &Output) -> Result<(), CliError> {
@@ -160,7 +162,7 @@ fn pause(name: &str, paused: bool, home: &Home, output: &Output) -> Result<(), C
     let changes = asset.paused != paused;
     asset.paused = paused;
     if changes {
-        save(name, &asset, home)?;
+        save(if paused { "schedule.pause" } else { "schedule.resume" }, name, &asset, home)?;
     }
     if output.json {
         return output.value(&json!({"name": name, "paused": paused}));
@@ -171,7 +173,8 @@ fn pause(name: &str, paused: bool, home: &Home, output: &Output) -> Result<(), C
 fn delete(name: &str, home: &Home, output: &Output) -> Result<(), CliError> {
     let gone = Op::DeleteAsset { name: AssetName::new(SCHEDULE, name), at: inputs::now() };
     let forgotten = Op::DropKey { space: SCHEDULE.to_owned(), key: name.to_owned() };
-    match home.store.commit_blocking(Unit { guard: Vec::new(), ops: vec![gone, forgotten] }) {
+    let noted = Change::of("schedule.delete", format!("schedule {name}")).op(&home.actor);
+    match home.store.commit_blocking(Unit { guard: Vec::new(), ops: vec![gone, forgotten, noted] }) {
         Ok(_) if output.json => output.value(&json!({"name": name, "deleted": true})),
         Ok(_) => output.line(&format!("schedule {name} is deleted")),
         Err(StoreError::Missing { .. }) => Err(missing(home.store.as_ref(), SCHEDULE, name, None)),

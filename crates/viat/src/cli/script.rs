@@ -4,17 +4,20 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Subcommand, ValueEnum};
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::json;
 use viat_dialect::signature::{Shape, Signature};
 use viat_runner::assets::{SCRIPT, ScriptAsset};
 use viat_runner::resources::RESOURCE;
 use viat_runner::script::environments::{Request, State};
 use viat_runner::script::{self, Parameter, ParameterKind, ScriptInfo};
-use viat_store::{AssetInfo, AssetName, At, Hash, Op, Outcome, Unit};
+use viat_store::{AssetInfo, AssetName, At, Hash, Op, Outcome, Precondition, Unit};
 
 use super::error::CliError;
 use super::output::Output;
 use super::{build, compile, environments, inputs, missing, resource, script_logs, trial, workers};
+use crate::audit::Change;
 use crate::wiring::Home;
 
 /// The largest script that is taken, in bytes.
@@ -72,7 +75,8 @@ pub enum ScriptCommand {
 }
 
 /// The languages that scripts can be written in.
-#[derive(Clone, Copy, ValueEnum)]
+#[derive(Clone, Copy, ValueEnum, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum Language {
     /// `def main(**args)`.
     Python,
@@ -86,7 +90,8 @@ pub enum Language {
 }
 
 impl Language {
-    fn inner(self) -> script::Language {
+    /// The runner's word for it.
+    pub fn inner(self) -> script::Language {
         match self {
             Language::Python => script::Language::Python,
             Language::JavaScript => script::Language::JavaScript,
@@ -110,7 +115,26 @@ pub fn run(command: &ScriptCommand, home: &Home, output: &Output) -> Result<Exit
 }
 
 fn create(name: &str, language: script::Language, file: &Path, wait: bool, home: &Home, output: &Output) -> Result<(), CliError> {
-    let saved = save(name, language, file, home)?;
+    created(name, language, save(name, language, file, home)?, wait, home, output)
+}
+
+/// Creates a script from its text; `file` is for messages, `guard` must hold.
+pub fn create_text(
+    name: &str,
+    language: script::Language,
+    file: &Path,
+    bytes: Vec<u8>,
+    guard: Option<Precondition>,
+    home: &Home,
+    output: &Output,
+) -> Result<(), CliError> {
+    if bytes.len() as u64 > MAX_SCRIPT {
+        return Err(CliError::usage(format!("{} is larger than {MAX_SCRIPT} bytes, the most that is taken", file.display())));
+    }
+    created(name, language, save_text(name, language, file, bytes, guard, home)?, false, home, output)
+}
+
+fn created(name: &str, language: script::Language, saved: Saved, wait: bool, home: &Home, output: &Output) -> Result<(), CliError> {
     saved.warn_of_secrets(name, home, output)?;
     let what = format!("script {name} version {}", saved.version);
     let environment = match &saved.request {
@@ -162,7 +186,11 @@ impl Saved {
 /// Checks a script and saves it as a new version.
 pub fn save(name: &str, language: script::Language, file: &Path, home: &Home) -> Result<Saved, CliError> {
     inputs::name(SCRIPT, name)?;
-    let bytes = inputs::file(file, MAX_SCRIPT)?;
+    save_text(name, language, file, inputs::file(file, MAX_SCRIPT)?, None, home)
+}
+
+fn save_text(name: &str, language: script::Language, file: &Path, bytes: Vec<u8>, guard: Option<Precondition>, home: &Home) -> Result<Saved, CliError> {
+    inputs::name(SCRIPT, name)?;
     // Python takes a byte order mark; so do we, and keep the text without it.
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").map(<[u8]>::to_vec).unwrap_or(bytes);
     let source = String::from_utf8(bytes).map_err(|error| {
@@ -175,7 +203,8 @@ pub fn save(name: &str, language: script::Language, file: &Path, home: &Home) ->
     // what it declares cannot be deleted while it is there
     let refs = asset.metadata.settings.secrets.iter().map(|secret| AssetName::new(RESOURCE, secret)).collect();
     let op = Op::PutAsset { name: AssetName::new(SCRIPT, name), body, hash, refs, at: inputs::now() };
-    let receipt = home.store.commit_blocking(Unit::from(op)).map_err(CliError::store)?;
+    let noted = Change::of("script.create", format!("script {name}")).op(&home.actor);
+    let receipt = home.store.commit_blocking(Unit { guard: guard.into_iter().collect(), ops: vec![op, noted] }).map_err(CliError::store)?;
     match receipt.outcomes.first() {
         Some(Outcome::AssetPut { version, .. }) => {
             Ok(Saved { version: *version, hash, info: asset.info, request: Request::of(language, &asset.metadata), secrets: asset.metadata.settings.secrets })

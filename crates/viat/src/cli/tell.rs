@@ -3,12 +3,14 @@
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
+use serde_json::json;
 use viat_runner::driver::Driver;
 use viat_store::RunId;
 
 use super::client::Client;
 use super::error::CliError;
 use super::output::Output;
+use crate::audit::Change;
 use crate::wiring::Home;
 
 /// How long an append may take before the command ends.
@@ -28,6 +30,7 @@ pub fn tell<B: Serialize + Clone, T>(
     output: &Output,
     here: impl Fn(&Driver, B) -> Result<T, CliError>,
 ) -> Result<(), CliError> {
+    let change = Change::asked(path, &json!(body));
     let here = patiently(|| {
         if let Some(client) = Client::of_run(home, run)? {
             client.post(path, &body)?;
@@ -38,6 +41,9 @@ pub fn tell<B: Serialize + Clone, T>(
         driver.shut_down(WRITTEN_WITHIN);
         told.map(|_| true)
     })?;
+    if let Some(change) = change.filter(|_| here) {
+        home.note(change)?;
+    }
     let row = home.store.run(run).map_err(CliError::store)?;
     if here && row.is_some_and(|row| row.summary.ended_at.is_none()) {
         output.note(&format!("no server runs on this home: the run goes on when one does (viat server), or with: viat run resume {run}"));

@@ -17,6 +17,7 @@ use super::progress::{Progress, span};
 use super::rehearse::RehearsalArgs;
 use super::watch::Ending;
 use super::{inputs, next, run, run_record};
+use crate::audit::Change;
 use crate::start::{Request, Which, prepare};
 use crate::wiring::{Home, Mode, execution_deadline_ms};
 
@@ -53,6 +54,7 @@ pub fn test(args: &TestArgs, home: &Home, output: &Output) -> Result<ExitCode, C
     let rehearsal = args.rehearsal.rehearsal(&new.program)?;
     let foreground = Foreground::begin(home, Mode { fast_forward: args.fast_forward, rehearsal, ..Mode::default() })?;
     foreground.driver.start_run(new, Some(foreground.sender())).map_err(CliError::driver)?;
+    Change::of("run.start", id.as_str()).detail(format!("draft of workflow {}", args.name)).mention(home.store.as_ref(), &home.actor);
     follow(&id, &foreground, home, output)
 }
 

@@ -10,6 +10,7 @@ use super::output::Output;
 use super::script::time;
 use super::workflow::example;
 use super::{inputs, missing};
+use crate::audit::Change;
 use crate::wiring::Home;
 
 /// Publishes a version.
@@ -29,7 +30,8 @@ pub fn set_published(name: &str, version: Option<u64>, home: &Home) -> Result<u6
     let body = serde_json::to_vec(&Publication { version }).map_err(|error| CliError::usage(error.to_string()))?;
     let hash = Hash::of(&body);
     let put = Op::PutAsset { name: AssetName::new(PUBLISHED, name), body, hash, refs: Vec::new(), at: inputs::now() };
-    let unit = Unit::from(put).guarded(Precondition::AssetLive(AssetName::new(WORKFLOW, name)));
+    let noted = Change::of("workflow.publish", format!("workflow {name}")).detail(format!("version {version}")).op(&home.actor);
+    let unit = Unit::from(vec![put, noted]).guarded(Precondition::AssetLive(AssetName::new(WORKFLOW, name)));
     home.store.commit_blocking(unit).map_err(CliError::store)?;
     Ok(version)
 }

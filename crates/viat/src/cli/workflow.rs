@@ -16,6 +16,7 @@ use super::error::CliError;
 use super::output::Output;
 use super::script::{newest_first, time};
 use super::{inputs, missing, test, versions};
+use crate::audit::Change;
 use crate::wiring::Home;
 
 /// The largest file that is looked at; the language itself takes less, and says so with a place.
@@ -109,7 +110,15 @@ pub fn run(command: &WorkflowCommand, home: &Home, output: &Output) -> Result<Ex
 }
 
 fn create(name: &str, file: &Path, home: &Home, output: &Output) -> Result<(), CliError> {
-    let saved = save(name, file, home, output)?;
+    created(name, save(name, file, home, output)?, output)
+}
+
+/// Creates a workflow from its text; `file` is for messages, `guard` must hold.
+pub fn create_text(name: &str, file: &Path, bytes: &[u8], guard: Option<Precondition>, home: &Home, output: &Output) -> Result<(), CliError> {
+    created(name, save_text(name, file, bytes, guard, home, output)?, output)
+}
+
+fn created(name: &str, saved: Saved, output: &Output) -> Result<(), CliError> {
     if output.json {
         return output.value(&json!({"name": name, "version": saved.version, "hash": saved.hash.to_string(), "warnings": saved.warnings}));
     }
@@ -128,16 +137,22 @@ pub struct Saved {
 /// Checks a workflow and saves it as a new version.
 pub fn save(name: &str, file: &Path, home: &Home, output: &Output) -> Result<Saved, CliError> {
     inputs::name(WORKFLOW, name)?;
-    let Checked { source, definition, warnings } = check(Some(name), file, home, output)?;
+    save_text(name, file, &inputs::file(file, MAX_FILE)?, None, home, output)
+}
+
+fn save_text(name: &str, file: &Path, bytes: &[u8], guard: Option<Precondition>, home: &Home, output: &Output) -> Result<Saved, CliError> {
+    inputs::name(WORKFLOW, name)?;
+    let Checked { source, definition, warnings } = check(Some(name), file, bytes, home, output)?;
     let refs = references(&definition);
     // What the document names was there when it was checked; the store makes sure that it still is.
-    let guard = refs.iter().cloned().map(Precondition::AssetLive).collect();
+    let guard = refs.iter().cloned().map(Precondition::AssetLive).chain(guard).collect();
     let example = example(&definition);
     let asset = WorkflowAsset { file: file.display().to_string(), source, definition };
     let body = serde_json::to_vec(&asset).map_err(|error| CliError::usage(error.to_string()))?;
     let hash = Hash::of(asset.source.as_bytes());
     let op = Op::PutAsset { name: AssetName::new(WORKFLOW, name), body, hash, refs, at: inputs::now() };
-    let receipt = home.store.commit_blocking(Unit { guard, ops: vec![op] }).map_err(CliError::store)?;
+    let noted = Change::of("workflow.create", format!("workflow {name}")).op(&home.actor);
+    let receipt = home.store.commit_blocking(Unit { guard, ops: vec![op, noted] }).map_err(CliError::store)?;
     match receipt.outcomes.first() {
         Some(Outcome::AssetPut { version, .. }) => Ok(Saved { version: *version, hash, warnings, example }),
         _ => Err(CliError::failed("the store did not say which version it made")),
@@ -160,7 +175,12 @@ pub fn example(definition: &Definition) -> String {
 }
 
 fn validate(file: &Path, home: &Home, output: &Output) -> Result<ExitCode, CliError> {
-    match check(None, file, home, output) {
+    validate_text(file, &inputs::file(file, MAX_FILE)?, home, output)
+}
+
+/// Checks a workflow's text; `file` is for messages.
+pub fn validate_text(file: &Path, bytes: &[u8], home: &Home, output: &Output) -> Result<ExitCode, CliError> {
+    match check(None, file, bytes, home, output) {
         Ok(Checked { definition, warnings, .. }) => {
             let entries: usize = definition.regions.iter().map(|region| region.nodes.len()).sum();
             let verdict = match warnings.len() {
@@ -194,10 +214,9 @@ struct Checked {
 }
 
 /// Reads and checks a document; warnings are shown, errors end the command.
-fn check(name: Option<&str>, file: &Path, home: &Home, output: &Output) -> Result<Checked, CliError> {
-    let bytes = inputs::file(file, MAX_FILE)?;
+fn check(name: Option<&str>, file: &Path, bytes: &[u8], home: &Home, output: &Output) -> Result<Checked, CliError> {
     let shown = file.display().to_string();
-    let Compiled { definition, diagnostics, text } = compile_named(&shown, &bytes, name, &Stored::of(home)?);
+    let Compiled { definition, diagnostics, text } = compile_named(&shown, bytes, name, &Stored::of(home)?);
     let style = if output.coloured { Style::Coloured } else { Style::Plain };
     let drawn = || render(&diagnostics, &text, style);
     if let Some(definition) = definition {
@@ -252,7 +271,9 @@ fn show(name: &str, version: Option<u64>, home: &Home, output: &Output) -> Resul
 pub fn delete(kind: &str, name: &str, home: &Home, output: &Output) -> Result<(), CliError> {
     let delete = |kind: &str| Op::DeleteAsset { name: AssetName::new(kind, name), at: inputs::now() };
     let published = kind == WORKFLOW && assets::published(home.store.as_ref(), name, At::Latest).map_err(CliError::assets)?.is_some();
-    let ops: Vec<Op> = if published { vec![delete(kind), delete(PUBLISHED)] } else { vec![delete(kind)] };
+    let action = if kind == WORKFLOW { "workflow.delete" } else { "script.delete" };
+    let mut ops = vec![delete(kind), Change::of(action, format!("{kind} {name}")).op(&home.actor)];
+    ops.extend(published.then(|| delete(PUBLISHED)));
     match home.store.commit_blocking(Unit::from(ops)) {
         Ok(_) if output.json => output.value(&json!({"name": name, "deleted": true})),
         Ok(_) => output.line(&format!("{kind} {name} is deleted; runs that used it keep their version")),

@@ -4,6 +4,7 @@ pub mod keeper;
 mod plan;
 mod rhythm;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use viat_engine::journal::Millis;
@@ -21,7 +22,7 @@ const TIME: &str = "$schedule.time";
 const NAME: &str = "$schedule.name";
 
 /// What happens when a schedule fires while its run before has not ended.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Overlap {
     /// Nothing: that fire is left out.
@@ -34,7 +35,7 @@ pub enum Overlap {
 }
 
 /// What happens with fire times at which no server was there.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CatchUp {
     /// Nothing.
