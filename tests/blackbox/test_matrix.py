@@ -122,7 +122,6 @@ def test_a_cancel(cell, serve):
     assert ("given up" if cell.dialect.name == "http" else "heard") in cell.home.log(run)
 
 
-@bug("http: a request that is given up keeps its connection until the worker has another attempt")
 def test_a_request_that_is_given_up_is_hung_up(places, serve):
     cell = Cell(places, "http")
     cell.make("heed", args="{file: none}")

@@ -150,7 +150,7 @@ impl Run {
     fn tick(&mut self, at: Millis, begun: bool) {
         self.active.used_ms = self.active.used_at(at);
         let begun = begun || self.status != Status::Queued;
-        let active = begun && !(self.busy.is_empty() && self.movable.is_empty());
+        let active = begun && !(self.due.is_empty() && self.flying.is_empty() && self.movable.is_empty());
         self.active.since = active.then_some(at);
         if begun && !self.status.is_terminal() {
             self.status = match active {

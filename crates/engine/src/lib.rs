@@ -29,5 +29,5 @@ mod turn;
 pub use check::{check, inner_regions};
 pub use decide::{Input, Rejection, Report, decide};
 pub use ir::{Definition, Op};
-pub use outstanding::{Outstanding, Running, Wanted, outstanding};
+pub use outstanding::{Outstanding, Running, Wanted, deadline, due_between, has_more, next_unknown, outstanding, to_stop, wanted_at};
 pub use run::{Program, Run, Status};

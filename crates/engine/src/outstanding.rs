@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::journal::Millis;
 use crate::path::Path;
-use crate::run::{Phase, Run};
+use crate::run::{Job, Phase, Run};
 
 /// What should be true of the world for this run.
 #[derive(Clone, Debug, Default)]
@@ -61,50 +61,88 @@ pub struct Running {
     pub stop: bool,
 }
 
-/// What the world owes `run`.
+/// What the world owes `run`: all of it. Who asks after each event asks for what may have changed instead; see the functions below.
 pub fn outstanding(run: &Run) -> Outstanding {
     if run.status.is_terminal() {
         return Outstanding::default();
     }
-    let attempts: Vec<Wanted> = if run.stopping.is_some() && run.undo.is_none() { Vec::new() } else { wanted(run) };
-    let deadline = timers(run).chain(budget_end(run)).min();
-    Outstanding { running: running(run), deadline, more: has_more(run), attempts }
+    let attempts = if starts_nothing(run) { Vec::new() } else { run.jobs().filter_map(|job| wanted(run, job)).collect() };
+    Outstanding { running: run.jobs().filter_map(|job| running(run, job)).collect(), deadline: deadline(run), more: has_more(run), attempts }
+}
+
+/// The attempts that fall due from `from` to `to`, the earliest first. What falls due after a decision falls due at its time or later:
+/// who has seen everything up to one decision need not look at it again.
+pub fn due_between(run: &Run, from: Millis, to: Millis) -> Vec<Wanted> {
+    upcoming(run, from).take_while(|(at, _)| *at <= to).filter_map(|(_, job)| wanted(run, job)).collect()
+}
+
+/// When the first attempt at or after `from` falls due that is not `known` by its path and number.
+pub fn next_unknown(run: &Run, from: Millis, known: impl Fn(&Path, u32) -> bool) -> Option<Millis> {
+    upcoming(run, from).find(|(_, job)| !run.is_job_stopped(job) && !known(&job.path, job.state.attempt)).map(|(at, _)| at)
+}
+
+/// The attempt of this path and number, if it is due, now or later.
+pub fn wanted_at(run: &Run, path: &Path, attempt: u32) -> Option<Wanted> {
+    let job = run.job_named(path).filter(|job| job.state.attempt == attempt && !starts_nothing(run))?;
+    wanted(run, job)
+}
+
+/// The ids of the attempts that should be told to stop.
+pub fn to_stop(run: &Run) -> Vec<String> {
+    if run.stopping.is_none() && run.stops.is_empty() && run.undo.as_ref().is_none_or(|undo| !undo.expired) {
+        return Vec::new();
+    }
+    let in_flight = run.jobs_of(&run.flying).chain(run.own_job());
+    in_flight.filter_map(|job| running(run, job)).filter(|running| running.stop).map(|running| running.id).collect()
+}
+
+/// When time alone changes something: a wait is over, a budget is spent.
+pub fn deadline(run: &Run) -> Option<Millis> {
+    let timer = if run.stopping.is_some() { None } else { run.timed.first() };
+    timer.into_iter().chain(budget_end(run)).min()
 }
 
 /// Whether another decision gets somewhere by itself: a stopping run only waits for the ends of what is in flight.
-fn has_more(run: &Run) -> bool {
+pub fn has_more(run: &Run) -> bool {
     match &run.undo {
+        _ if run.status.is_terminal() => false,
         Some(undo) => undo.undoing.job.as_ref().is_none_or(|(_, job)| undo.expired && !job.is_in_flight()),
         None if run.stopping.is_some() => !run.has_in_flight(),
         None => !run.movable.is_empty(),
     }
 }
 
-fn wanted(run: &Run) -> Vec<Wanted> {
-    let due = run.due_jobs().map(|due| Wanted {
-        script: due.script.to_owned(),
-        args: Arc::clone(&due.state.args),
-        attempt: due.attempt,
-        not_before: due.at,
-        timeout_ms: due.timeout_ms,
-        idempotency_key: run.effect_key(&due.path, due.state.key.as_deref()),
-        path: due.path,
-    });
-    due.collect()
+/// A run that is ending starts nothing but what undoes its effects.
+fn starts_nothing(run: &Run) -> bool {
+    run.status.is_terminal() || (run.stopping.is_some() && run.undo.is_none())
 }
 
-fn running(run: &Run) -> Vec<Running> {
-    let in_flight = run.jobs().filter_map(|job| {
-        let Phase::InFlight { id, tree } = &job.state.phase else { return None };
-        Some(Running { stop: run.is_job_stopped(&job), id: id.clone(), tree: tree.clone(), path: job.path })
-    });
-    in_flight.collect()
+/// What falls due from `from` on, the earliest first.
+fn upcoming(run: &Run, from: Millis) -> impl Iterator<Item = (Millis, Job<'_>)> {
+    let live = if starts_nothing(run) { None } else { Some(run) };
+    live.into_iter().flat_map(move |run| {
+        // While the run undoes its effects nothing else of it is left.
+        let own = run.own_job().and_then(|job| Some((job.state.phase.due()?, job))).filter(move |(at, _)| *at >= from);
+        own.into_iter().chain(run.due.since(from).filter_map(|(at, frame)| Some((*at, run.jobs_of([frame]).next()?))))
+    })
 }
 
-/// When waits end and called workflows run out of their budgets.
-fn timers(run: &Run) -> impl Iterator<Item = Millis> {
-    let live = if run.stopping.is_some() { None } else { Some(run) };
-    live.into_iter().flat_map(|run| run.timed.iter().filter_map(|path| run.frames.get(path)?.state.due()))
+fn wanted(run: &Run, job: Job<'_>) -> Option<Wanted> {
+    let not_before = job.state.phase.due().filter(|_| !run.is_job_stopped(&job))?;
+    Some(Wanted {
+        script: job.script.to_owned(),
+        args: Arc::clone(&job.state.args),
+        attempt: job.state.attempt,
+        not_before,
+        timeout_ms: job.timeout_ms,
+        idempotency_key: run.effect_key(&job.path, job.state.key.as_deref()),
+        path: job.path,
+    })
+}
+
+fn running(run: &Run, job: Job<'_>) -> Option<Running> {
+    let Phase::InFlight { id, tree } = &job.state.phase else { return None };
+    Some(Running { stop: run.is_job_stopped(&job), id: id.clone(), tree: tree.clone(), path: job.path })
 }
 
 /// When a budget of the run will be spent if nothing changes.

@@ -1,6 +1,9 @@
 //! A run's state: the fold of its events. What the state means is here; how events change it is in `apply`.
 
+mod calendar;
+mod failures;
 mod frame;
+mod index;
 mod jobs;
 mod ledger;
 mod scope;
@@ -17,11 +20,16 @@ use crate::journal::{Created, Millis};
 use crate::mutants::{self, Mutant};
 use crate::path::Path;
 
+pub(crate) use calendar::Calendar;
+pub(crate) use failures::Failures;
 pub(crate) use frame::{
     Container, EntryUndo, Frame, FrameState, Inside, LoopState, ParallelState, Phase, ReviewState, Role, RunUndo, ScriptState, Undoing, Unsettled, WaitState,
 };
+pub(crate) use jobs::Job;
 pub(crate) use ledger::{Ledger, Memo, Standing};
 pub(crate) use scope::FrameScope;
+
+use index::inside;
 
 /// What a run is doing, in one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -120,16 +128,20 @@ pub struct Run {
     pub error: Option<RunError>,
     /// Why nothing new starts any more, if so.
     pub stopping: Option<Stopping>,
-    /// The last failure of each entry that is not through yet, newest last: the causes of a deadline's error.
-    pub(crate) errors: Vec<RunError>,
+    /// The last failure of each entry that is not through yet: the causes of a deadline's error.
+    pub(crate) errors: Failures,
     /// Live frames; the root's path is empty.
     pub(crate) frames: BTreeMap<Path, Frame>,
     /// Frames that can move by themselves, without waiting for the world.
     pub(crate) movable: BTreeSet<Path>,
-    /// Frames that owe or await an attempt.
-    pub(crate) busy: BTreeSet<Path>,
-    /// Frames that time alone will change: a wait, a called workflow with a budget.
-    pub(crate) timed: BTreeSet<Path>,
+    /// Frames that owe an attempt, and when.
+    pub(crate) due: Calendar,
+    /// Frames that await the end of an attempt.
+    pub(crate) flying: BTreeSet<Path>,
+    /// Those that owe an attempt for which there is no time at all.
+    pub(crate) spent: BTreeSet<Path>,
+    /// Frames that time alone will change, and when: a wait, a called workflow with a budget.
+    pub(crate) timed: Calendar,
     /// Frames at entries about which a person has to say something.
     pub(crate) asking: BTreeSet<Path>,
     /// Containers that are being stopped, and the frame each lies in.
@@ -223,11 +235,13 @@ impl Run {
             outputs: None,
             error: None,
             stopping: None,
-            errors: Vec::new(),
+            errors: Failures::default(),
             frames: BTreeMap::new(),
             movable: BTreeSet::new(),
-            busy: BTreeSet::new(),
-            timed: BTreeSet::new(),
+            due: Calendar::default(),
+            flying: BTreeSet::new(),
+            spent: BTreeSet::new(),
+            timed: Calendar::default(),
             asking: BTreeSet::new(),
             stops: BTreeMap::new(),
             ledger: Ledger::default(),
@@ -249,20 +263,6 @@ impl Run {
         let region = self.program.main.root;
         let root = Frame { workflow: None, region, parent: None, role: Role::Root, vars: BTreeMap::new(), state: FrameState::At(0) };
         self.open(Path::root(), root);
-    }
-
-    /// Closes every frame.
-    pub(crate) fn close_all(&mut self) {
-        for set in [&mut self.movable, &mut self.busy, &mut self.timed, &mut self.asking] {
-            set.clear();
-        }
-        self.stops.clear();
-        let frames = std::mem::take(&mut self.frames);
-        for frame in frames.values() {
-            if let FrameState::Undoing(_, undo) = &frame.state {
-                self.hand_back(&undo.undoing);
-            }
-        }
     }
 
     /// The entry of this id in the region that the frame at `frame` runs, wherever the frame is by now.
@@ -301,22 +301,6 @@ impl Run {
         }
     }
 
-    pub(crate) fn open(&mut self, path: Path, frame: Frame) {
-        self.frames.insert(path.clone(), frame);
-        self.reindex(&path);
-    }
-
-    pub(crate) fn close(&mut self, path: &Path) -> Option<Frame> {
-        for set in [&mut self.movable, &mut self.busy, &mut self.timed, &mut self.asking] {
-            set.remove(path);
-        }
-        let closed = self.frames.remove(path)?;
-        if let FrameState::Undoing(_, undo) = &closed.state {
-            self.hand_back(&undo.undoing);
-        }
-        Some(closed)
-    }
-
     /// What was about to be undone is not: it is in place, as it was.
     fn hand_back(&mut self, undoing: &Undoing) {
         let job = undoing.job.as_ref().map(|(effect, _)| effect);
@@ -328,26 +312,6 @@ impl Run {
         }
     }
 
-    /// Closes the frames of the entry at `path`: the one at that very path, and all beneath it.
-    pub(crate) fn close_inside(&mut self, path: &Path) {
-        for inner in self.beneath(path) {
-            self.close(&inner);
-            self.stops.remove(&inner);
-        }
-        self.close(path);
-        self.stops.remove(path);
-    }
-
-    /// The paths of the frames beneath `path`, not the one at it.
-    pub(crate) fn beneath(&self, path: &Path) -> Vec<Path> {
-        let mut found = Vec::new();
-        for prefix in path.inner_prefixes() {
-            let from = self.frames.range(Path::from(prefix.as_str())..).map(|(path, _)| path);
-            found.extend(from.take_while(|path| path.as_str().starts_with(&prefix)).cloned());
-        }
-        found
-    }
-
     /// What is left for what undoes the run's effects before it ends.
     pub(crate) fn undo_remaining_ms(&self, now: Millis) -> Option<u64> {
         let deadline = self.undo.as_ref()?.deadline?;
@@ -357,38 +321,6 @@ impl Run {
     /// Whether nothing new may start at `path`, because the run or a container around it is being stopped.
     pub(crate) fn is_stopped(&self, path: &Path) -> bool {
         self.stopping.is_some() || self.stops.keys().any(|stop| path.is_inside(stop))
-    }
-
-    /// Changes a frame's state.
-    pub(crate) fn set_state(&mut self, path: &Path, state: FrameState) {
-        if let Some(frame) = self.frames.get_mut(path) {
-            frame.state = state;
-            self.reindex(path);
-        }
-    }
-
-    /// Brings the indices in step with a frame's state.
-    pub(crate) fn reindex(&mut self, path: &Path) {
-        let Some(frame) = self.frames.get(path) else { return };
-        let mut asking = false;
-        let (movable, busy, timed) = match &frame.state {
-            FrameState::At(_) | FrameState::Done(_) | FrameState::Broken(..) => (true, false, false),
-            FrameState::Script(_, script) => match script.phase {
-                Phase::Exhausted(_) => (true, false, false),
-                Phase::Due { .. } | Phase::InFlight { .. } | Phase::Resolving(..) => (false, true, false),
-                Phase::Attention(_) => {
-                    asking = true;
-                    (false, false, false)
-                }
-            },
-            FrameState::Inside(_, container) => (container.is_movable(), false, container.deadline().is_some()),
-            FrameState::Waiting(_, wait) => (false, false, wait.next().is_some()),
-            FrameState::Undoing(_, undo) => (undo.undoing.job.is_none(), undo.undoing.job.is_some(), false),
-        };
-        index(&mut self.movable, path, movable);
-        index(&mut self.busy, path, busy);
-        index(&mut self.timed, path, timed);
-        index(&mut self.asking, path, asking);
     }
 
     /// What is ending the run, or has ended it.
@@ -408,19 +340,18 @@ impl Run {
 
     /// What is left for an entry at `path`: of the run's budget and of those of the called workflows around it.
     pub(crate) fn remaining_at_ms(&self, path: &Path, now: Millis) -> Option<u64> {
-        let calls = self.timed.iter().filter_map(|frame_path| {
-            let frame = self.frames.get(frame_path)?;
-            let FrameState::Inside(number, container) = &frame.state else { return None };
-            let entry = frame_path.child(&self.node(frame, *number)?.id);
-            let left = container.deadline().map(|deadline| u64::try_from(deadline.saturating_sub(now)).unwrap_or(0));
-            left.filter(|_| path.is_inside(&entry))
+        let ancestors = path.ancestors();
+        let calls = ancestors.iter().filter_map(|entry| {
+            let (frame_path, _) = self.locate(entry)?;
+            let FrameState::Inside(_, container) = &self.frames.get(&frame_path)?.state else { return None };
+            container.deadline().map(|deadline| u64::try_from(deadline.saturating_sub(now)).unwrap_or(0))
         });
         calls.chain(self.remaining_ms(now)).min()
     }
 
-    /// Whether an attempt is in flight.
+    /// Whether an attempt is in flight, one of the run's own undoing not counted.
     pub(crate) fn has_in_flight(&self) -> bool {
-        self.busy.iter().any(|path| self.frames.get(path).is_some_and(|frame| frame.state.is_in_flight()))
+        !self.flying.is_empty()
     }
 
     /// The tasks recorded so far: of each entry, only its last attempt's.
@@ -436,20 +367,12 @@ impl Run {
 
     /// The newest failure of an attempt inside `path` (everywhere: the root) that nothing has made good yet.
     pub(crate) fn last_error(&self, path: &Path) -> Option<&RunError> {
-        self.errors.iter().rev().find(|error| error.path.as_ref().is_some_and(|at| at.is_inside(path)))
+        self.errors.newest().find(|(at, _)| at.is_inside(path)).map(|(_, error)| error)
     }
 
     /// The values that names stand for in the frame at `path`.
     pub(crate) fn scope(&self, path: &Path) -> FrameScope<'_> {
         FrameScope { run: self, frame: self.frames.get(path) }
-    }
-}
-
-fn index(set: &mut BTreeSet<Path>, path: &Path, member: bool) {
-    if !member {
-        set.remove(path);
-    } else if !set.contains(path) {
-        set.insert(path.clone());
     }
 }
 

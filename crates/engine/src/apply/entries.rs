@@ -74,8 +74,7 @@ impl Run {
         }
         if path.purpose() == Purpose::Work {
             self.ledger.leave_open(path, (begun && failure.class.is_uncertain()).then(|| error.clone()));
-            self.forget_errors(path);
-            self.errors.push(error.clone());
+            self.errors.note(path, error.clone());
         }
         match (decision.retry_wait_ms(), path.purpose()) {
             (Some(wait_ms), _) => {
@@ -94,7 +93,7 @@ impl Run {
 
     /// What failed at `path` or inside it is made good, or counts elsewhere from now on.
     pub(super) fn forget_errors(&mut self, path: &Path) {
-        self.errors.retain(|error| error.path.as_ref().is_some_and(|at| at != path && !at.is_inside(path)));
+        self.errors.forget(path);
     }
 
     /// Of an entry's attempts only the last one's deferred tasks count.

@@ -15,7 +15,7 @@ impl Run {
         let Some(script) = self.script_at(path) else { return };
         let (error, retry) = match &script.phase {
             Phase::Exhausted(error) => (Some(error.clone()), false),
-            _ => (self.errors.iter().rev().find(|error| error.path.as_ref() == Some(path)).cloned(), true),
+            _ => (self.errors.at(path).cloned(), true),
         };
         // What was left open when the run ended.
         let error = error.or_else(|| self.ledger.get(path)?.uncertain.clone());

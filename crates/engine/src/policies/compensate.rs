@@ -141,7 +141,7 @@ fn over() -> Failure {
 }
 
 pub(crate) fn failed(turn: &mut Turn<'_>, path: &Path, attempt: u32, failure: Failure) {
-    let stopped = turn.run.jobs().any(|job| job.path == *path && turn.run.is_job_stopped(&job));
+    let stopped = turn.run.job_named(path).is_some_and(|job| turn.run.is_job_stopped(&job));
     let decision = match stopped {
         true => Decision::stop(Reason::Cancelled),
         false => retry::decide(&turn.run.retry_rules(path), situation(turn, path, attempt, &failure)),

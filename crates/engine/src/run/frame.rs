@@ -194,6 +194,13 @@ pub(crate) struct Unsettled {
     pub retry: bool,
 }
 
+impl Phase {
+    /// When an attempt should run, if one is owed.
+    pub(crate) fn due(&self) -> Option<Millis> {
+        if let Phase::Due { at } = self { Some(*at) } else { None }
+    }
+}
+
 impl ScriptState {
     pub(crate) fn new(args: Arc<Value>, key: Option<Arc<str>>, first: u32, at: Millis) -> ScriptState {
         ScriptState { args, key, attempt: first, first, phase: Phase::Due { at }, reruns: 0 }
@@ -265,15 +272,6 @@ impl FrameState {
             FrameState::Script(_, script) => script.is_in_flight(),
             FrameState::Undoing(_, undo) => undo.undoing.job.as_ref().is_some_and(|(_, job)| job.is_in_flight()),
             _ => false,
-        }
-    }
-
-    /// When time alone changes it.
-    pub(crate) fn due(&self) -> Option<Millis> {
-        match self {
-            FrameState::Inside(_, container) => container.deadline(),
-            FrameState::Waiting(_, wait) => wait.next(),
-            _ => None,
         }
     }
 }

@@ -90,9 +90,51 @@ impl Run {
 
     /// Every job, in the order of the entries' paths; the run's own undoing last.
     pub(crate) fn jobs(&self) -> impl Iterator<Item = Job<'_>> {
-        let in_frames = self.busy.iter().filter_map(|frame_path| self.job_in(frame_path, self.frames.get(frame_path)?));
-        let own = self.undo.as_ref().and_then(|undo| undo.undoing.job.as_ref()).and_then(|(effect, job)| self.undo_job(effect, None, job));
-        in_frames.chain(own)
+        let mut frames: Vec<&Path> = self.due.frames().chain(&self.flying).collect();
+        frames.sort_unstable();
+        self.jobs_of(frames).chain(self.own_job())
+    }
+
+    /// The jobs of these frames.
+    pub(crate) fn jobs_of<'a>(&'a self, frames: impl IntoIterator<Item = &'a Path>) -> impl Iterator<Item = Job<'a>> {
+        frames.into_iter().filter_map(|frame_path| self.job_in(frame_path, self.frames.get(frame_path)?))
+    }
+
+    /// The job of the run's own undoing.
+    pub(crate) fn own_job(&self) -> Option<Job<'_>> {
+        let (effect, job) = self.undo.as_ref()?.undoing.job.as_ref()?;
+        self.undo_job(effect, None, job)
+    }
+
+    /// The job whose attempts are at `path`.
+    pub(crate) fn job_named(&self, path: &Path) -> Option<Job<'_>> {
+        let entry = path.entry();
+        let job = match path.purpose() {
+            Purpose::Work | Purpose::Resolve(_) => self.job_in(&entry.parent(), self.frames.get(&entry.parent())?),
+            Purpose::Compensate => match self.undo_jobs.get(&entry)? {
+                Some(frame_path) => self.job_in(frame_path, self.frames.get(frame_path)?),
+                None => self.own_job(),
+            },
+        };
+        job.filter(|job| job.path == *path)
+    }
+
+    /// The jobs that are due without there being any time for an attempt.
+    pub(crate) fn spent_jobs(&self) -> impl Iterator<Item = Job<'_>> {
+        let own = self.own_job().filter(|job| job.timeout_ms == Some(0));
+        self.jobs_of(&self.spent).chain(own).filter(|job| !self.is_job_stopped(job))
+    }
+
+    /// Whether an attempt of the frame's job would have a budget of zero.
+    pub(crate) fn has_no_time(&self, frame: &Frame) -> bool {
+        let node = frame.state.node_number().and_then(|number| self.node(frame, number));
+        let timeout_ms = match &frame.state {
+            FrameState::Script(_, ScriptState { phase: Phase::Resolving(..), .. }) => node.and_then(|node| node.policy.resolve.as_ref()?.timeout_ms),
+            FrameState::Script(..) => node.and_then(|node| node.policy.timeout.as_ref()).map(|timeout| timeout.ms),
+            FrameState::Undoing(_, undo) => undo.undoing.job.as_ref().and_then(|(effect, _)| self.ledger.undo_script(effect)?.timeout_ms),
+            _ => None,
+        };
+        timeout_ms == Some(0)
     }
 
     fn job_in<'a>(&'a self, frame_path: &Path, frame: &'a Frame) -> Option<Job<'a>> {

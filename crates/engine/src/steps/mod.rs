@@ -156,10 +156,9 @@ pub(crate) fn expire(turn: &mut Turn<'_>) {
     }
     compensate::expire(turn);
     let now = turn.now;
-    let due = turn.run.timed.iter().filter_map(|frame_path| {
-        let frame = turn.run.frames.get(frame_path)?;
-        let node = turn.run.node(frame, frame.state.node_number()?)?;
-        frame.state.due().filter(|due| *due <= now).map(|_| frame_path.child(&node.id))
+    let due = turn.run.timed.by(now).into_iter().filter_map(|frame_path| {
+        let frame = turn.run.frames.get(&frame_path)?;
+        Some(frame_path.child(&turn.run.node(frame, frame.state.node_number()?)?.id))
     });
     for path in due.collect::<Vec<_>>() {
         match turn.run.frames.get(&path.parent()).map(|frame| &frame.state) {

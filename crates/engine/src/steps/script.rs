@@ -12,7 +12,7 @@ use crate::path::{Path, Purpose};
 use crate::policies::class::Class;
 use crate::policies::retry::{self, Situation};
 use crate::policies::{compensate, recover, resolve};
-use crate::run::{Phase, Run, ScriptState};
+use crate::run::{Run, ScriptState};
 use crate::template::described;
 use crate::turn::Turn;
 
@@ -144,39 +144,15 @@ pub(crate) fn situation(turn: &Turn<'_>, path: &Path, attempt: u32, failure: &Fa
 /// Attempts that are due now and whose budget is zero time out without being started.
 pub(crate) fn expire_zero_budgets(turn: &mut Turn<'_>) {
     let now = turn.now;
-    let expired: Vec<(Path, u32)> = turn.run.due_jobs().filter(|due| due.timeout_ms == Some(0) && due.at <= now).map(|due| (due.path, due.attempt)).collect();
+    let spent = turn.run.spent_jobs().filter(|job| job.state.phase.due().is_some_and(|at| at <= now));
+    let expired: Vec<(Path, u32)> = spent.map(|job| (job.path, job.state.attempt)).collect();
     for (path, attempt) in expired {
         let failure = Failure::new(Class::Timeout, "its timeout is zero, so it was not started");
         not_started(turn, &path, attempt, failure);
     }
 }
 
-/// An attempt that should run.
-pub(crate) struct Due<'a> {
-    pub path: Path,
-    pub script: &'a str,
-    pub state: &'a ScriptState,
-    pub attempt: u32,
-    pub at: crate::journal::Millis,
-    pub timeout_ms: Option<u64>,
-}
-
 impl Run {
-    /// The attempts that should run, now or later, in path order.
-    pub(crate) fn due_jobs(&self) -> impl Iterator<Item = Due<'_>> {
-        self.jobs().filter_map(|job| {
-            let Phase::Due { at } = job.state.phase else { return None };
-            (!self.is_job_stopped(&job)).then_some(Due {
-                path: job.path,
-                script: job.script,
-                state: job.state,
-                attempt: job.state.attempt,
-                at,
-                timeout_ms: job.timeout_ms,
-            })
-        })
-    }
-
     /// The node of the live entry at `path`.
     pub(crate) fn entry(&self, path: &Path) -> Option<&Node> {
         let (frame, number) = self.locate(path)?;

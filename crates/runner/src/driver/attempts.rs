@@ -8,7 +8,7 @@ use viat_engine::failure::Failure;
 use viat_engine::journal::{Event, Millis};
 use viat_engine::path::Path;
 use viat_engine::policies::class::Class;
-use viat_engine::{Input, Report, Wanted, decide, key, outstanding};
+use viat_engine::{Input, Report, Wanted, decide, due_between, key, wanted_at};
 use viat_store::{At, RunId};
 
 use super::hot::{Flight, Hot, Pending, Start};
@@ -16,13 +16,14 @@ use super::rehearse::Injected;
 use super::{Loop, MAX_APPEND_BYTES, Message, News};
 use crate::assets::{self, AssetError};
 use crate::resources::Asker;
-use crate::script::{self, Call, Context, Fault, FaultKind, Notice, Outcome, Reservation, ScriptCode, kill_leftover};
+use crate::script::{self, Asked, Call, Context, Fault, FaultKind, Notice, Outcome, Place, Reservation, ScriptCode, kill_leftover};
 
 /// The largest `extra` of a refusal that is kept, in bytes of JSON.
 const MAX_EXTRA_BYTES: usize = 1 << 20;
 
 impl Loop {
-    /// Reserves workers for the attempts that are due: at once where one is idle, otherwise in the background.
+    /// Reserves workers for the attempts that have fallen due since it was last looked: at once where one is idle, otherwise in the
+    /// background.
     ///
     /// `bytes` is what the append has already; once that is enough, the rest waits for the next one.
     pub(super) fn start_attempts(&mut self, hot: &mut Hot, now: Millis, mut bytes: usize) -> Vec<Event> {
@@ -30,41 +31,42 @@ impl Loop {
         if self.starts_nothing() {
             return events;
         }
-        for wanted in outstanding(&hot.run).attempts.into_iter().filter(|wanted| wanted.not_before <= now) {
+        let due = due_between(&hot.run, hot.looked, now);
+        hot.looked = now;
+        for wanted in due {
             if bytes >= MAX_APPEND_BYTES {
+                hot.looked = wanted.not_before;
                 break;
             }
-            let key = (wanted.path.clone(), wanted.attempt);
-            if hot.reserving.contains(&key) {
+            if hot.reserving.contains(&(wanted.path.clone(), wanted.attempt)) {
                 continue;
             }
-            if let Some(rehearsed) = self.rehearsed(hot, &wanted, now) {
-                events.extend(rehearsed);
-                continue;
-            }
-            let code = match self.script(hot, &wanted.script).and_then(|code| self.vault.given(&code).map(|_| code)) {
-                Ok(code) => code,
-                Err(fault) => {
-                    let input = Input::NotStarted { path: wanted.path, attempt: wanted.attempt, failure: failure_of(fault) };
-                    let decided = decide(&mut hot.run, input, now, self.languages.as_ref()).unwrap_or_default();
-                    bytes += decided.iter().map(Event::weight).sum::<usize>();
-                    events.extend(decided);
-                    continue;
-                }
-            };
-            match self.pools.try_reserve(&code) {
-                Some(reservation) => {
-                    let decided = self.begin(hot, wanted, reservation, now);
-                    bytes += decided.iter().map(Event::weight).sum::<usize>();
-                    events.extend(decided);
-                }
-                None => {
-                    hot.reserving.insert(key);
-                    self.reserve(hot.id.clone(), wanted, code);
-                }
-            }
+            let decided = self.start_attempt(hot, wanted, now);
+            bytes += decided.iter().map(Event::weight).sum::<usize>();
+            events.extend(decided);
         }
         events
+    }
+
+    fn start_attempt(&mut self, hot: &mut Hot, wanted: Wanted, now: Millis) -> Vec<Event> {
+        if let Some(rehearsed) = self.rehearsed(hot, &wanted, now) {
+            return rehearsed;
+        }
+        let code = self.script(hot, &wanted.script).and_then(|code| self.vault.given(&code).map(|_| code));
+        let asked = code.and_then(|code| self.pools.ask(&code, hot.id.as_str()));
+        match asked {
+            Ok(Asked::Given(reservation)) => self.begin(hot, wanted, reservation, now),
+            Ok(Asked::Waits(place)) => {
+                hot.reserving.insert((wanted.path.clone(), wanted.attempt));
+                self.wait_for(hot.id.clone(), wanted, place);
+                Vec::new()
+            }
+            // Known at once: it does not keep those waiting that get a worker.
+            Err(fault) => {
+                let input = Input::NotStarted { path: wanted.path, attempt: wanted.attempt, failure: failure_of(fault) };
+                decide(&mut hot.run, input, now, self.languages.as_ref()).unwrap_or_default()
+            }
+        }
     }
 
     fn begin(&mut self, hot: &mut Hot, wanted: Wanted, reservation: Reservation, now: Millis) -> Vec<Event> {
@@ -78,10 +80,10 @@ impl Loop {
         }
     }
 
-    fn reserve(&self, run: RunId, wanted: Wanted, code: Arc<ScriptCode>) {
-        let (pools, sender) = (self.pools.clone(), self.sender.clone());
+    fn wait_for(&self, run: RunId, wanted: Wanted, place: Place) {
+        let sender = self.sender.clone();
         tokio::spawn(async move {
-            let outcome = pools.reserve_for(code, run.as_str()).await;
+            let outcome = place.wait().await;
             let _ = sender.send(Message::Reserved { run, path: wanted.path, attempt: wanted.attempt, outcome });
         });
     }
@@ -95,7 +97,7 @@ impl Loop {
         match outcome {
             Err(fault) => Some((Input::NotStarted { path, attempt, failure: failure_of(fault) }, None)),
             Ok(reservation) => {
-                let wanted = outstanding(&hot.run).attempts.into_iter().find(|wanted| wanted.path == path && wanted.attempt == attempt)?;
+                let wanted = wanted_at(&hot.run, &path, attempt)?;
                 Some(self.starting(hot, &wanted, reservation))
             }
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use viat_engine::journal::{Batch, Created, Event, Millis};
-use viat_engine::{Input, Run, outstanding};
+use viat_engine::{Input, Run, deadline, to_stop};
 use viat_store::{Op, Receipt, RunId, RunRow, StoreError, Summary, Unit, big};
 
 use super::handle::{NewRun, NewsSender, RUN_KEYS, RunKey, deadline_of};
@@ -125,6 +125,13 @@ impl Loop {
             Ok(_) => {
                 hot.batches += 1;
                 self.durable(&mut hot, commit.batch);
+                // A run that has ended may have been asked to go on meanwhile.
+                if !hot.run.status.is_terminal() || !hot.backlog.is_empty() {
+                    // What happened meanwhile, what fell due meanwhile, and what the last decision's bound left over.
+                    self.stirred.insert(id.clone());
+                    self.runs.insert(id.clone(), hot);
+                    return;
+                }
             }
             Err(error) if hot.batches == 0 || error.is_refusal() || self.is_out_of_patience(commit.since) => return self.lose_and_drop(hot, error),
             Err(error) => {
@@ -166,11 +173,6 @@ impl Loop {
         if hot.run.status.is_terminal() {
             self.tell(hot, News::Ended);
         }
-        // A run that has ended may have been asked to go on meanwhile.
-        if !hot.run.status.is_terminal() || !hot.backlog.is_empty() {
-            // What happened meanwhile, what fell due meanwhile, and what the last decision's bound left over.
-            self.catch_up(hot);
-        }
     }
 
     /// Starts what has been journaled as started, and stops what should not run any more.
@@ -183,8 +185,8 @@ impl Loop {
         if interrupted {
             self.interrupt(hot);
         }
-        for running in outstanding(&hot.run).running.into_iter().filter(|running| running.stop) {
-            let stop = hot.flights.get_mut(&running.id).and_then(|flight| flight.stop.take());
+        for id in to_stop(&hot.run) {
+            let stop = hot.flights.get_mut(&id).and_then(|flight| flight.stop.take());
             if let Some(stop) = stop {
                 let _ = stop.send(Stop { grace: CANCEL_GRACE });
             }
@@ -239,7 +241,8 @@ pub(super) fn summary_of(run: &Run, before: &Summary, now: Millis) -> Summary {
     Summary {
         status: status.to_owned(),
         status_since: if before.status == status { before.status_since } else { Some(now) },
-        wake_at: if waiting { outstanding(run).next_after(now) } else { None },
+        // Nothing of it is due: only its own time can wake it.
+        wake_at: if waiting { deadline(run) } else { None },
         error_class: run.error.as_ref().and_then(|error| serde_json::to_value(error.class).ok()).and_then(|class| class.as_str().map(str::to_owned)),
         error_code: run.error.as_ref().map(|error| error.code.clone()),
         // What happens to a run that has ended and stays so does not move its end.

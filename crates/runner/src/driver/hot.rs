@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 use viat_engine::facts::Watch;
 use viat_engine::journal::{Batch, Millis};
 use viat_engine::path::Path;
-use viat_engine::{Input, Run, outstanding};
+use viat_engine::{Input, Run, deadline, next_unknown};
 use viat_store::big::Kept;
 use viat_store::{Op, OwnerId, RunId, Summary, Unit};
 
@@ -32,6 +32,8 @@ pub(super) struct Hot {
     pub backlog: VecDeque<Pending>,
     /// Attempts for which a worker has been asked for.
     pub reserving: BTreeSet<(Path, u32)>,
+    /// What fell due before this has been asked for, or is no more.
+    pub looked: Millis,
     /// Attempts to start once the append is durable.
     pub starts: Vec<Start>,
     /// Attempts that run, by their ids.
@@ -105,6 +107,7 @@ impl Hot {
             commit: None,
             backlog: VecDeque::new(),
             reserving: BTreeSet::new(),
+            looked: Millis::MIN,
             starts: Vec::new(),
             flights: BTreeMap::new(),
             answers: Vec::new(),
@@ -122,9 +125,8 @@ impl Hot {
 
     /// When time alone moves the run: what is due and asked for waits for a worker, not for time.
     pub fn next_wake(&self) -> Option<Millis> {
-        let owed = outstanding(&self.run);
-        let unasked = owed.attempts.iter().filter(|wanted| !self.reserving.contains(&(wanted.path.clone(), wanted.attempt)));
-        unasked.map(|wanted| wanted.not_before).chain(owed.deadline).min()
+        let unasked = next_unknown(&self.run, self.looked, |path, attempt| self.reserving.contains(&(path.clone(), attempt)));
+        unasked.into_iter().chain(deadline(&self.run)).min()
     }
 
     /// Whether anything but time is expected to move it.

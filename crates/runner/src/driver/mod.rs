@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use viat_engine::expression::Evaluate;
 use viat_engine::journal::{Event, Millis};
-use viat_engine::{Input, Rejection, decide, outstanding};
+use viat_engine::{Input, Rejection, decide, has_more};
 use viat_store::{Lease, OwnerId, RunId, Store};
 
 use crate::clock::Clock;
@@ -46,6 +46,8 @@ pub const CANCEL_GRACE: Duration = Duration::from_secs(5);
 const MAX_APPEND_BYTES: usize = 16 << 20;
 /// What people may ask of one run while an append of it is under way; of more they are told to come again.
 const MAX_BACKLOG: usize = 1_000;
+/// How many messages are heard before what they say is decided; attempts get their turn in between.
+const AT_ONCE: usize = 256;
 
 /// What a driver is made of.
 pub struct Setup {
@@ -97,6 +99,8 @@ pub(crate) struct Loop {
     sender: mpsc::UnboundedSender<Message>,
     runs: BTreeMap<RunId, Hot>,
     timers: BTreeSet<(Millis, RunId)>,
+    /// Runs to which something has happened that is to be decided.
+    stirred: BTreeSet<RunId>,
     /// When the first of this engine's runs that are only in the store wants to be looked at.
     parked_wake: Option<Millis>,
     /// Runs that are being taken over, with what reached them meanwhile.
@@ -128,6 +132,7 @@ impl Loop {
             sender,
             runs: BTreeMap::new(),
             timers: BTreeSet::new(),
+            stirred: BTreeSet::new(),
         }
     }
 
@@ -146,10 +151,16 @@ impl Loop {
                 message = messages.recv() => message,
                 () = sleep(self.pause()) => continue,
             };
-            match message {
-                Some(message) => self.handle(message),
-                None => return self.shut_down().await,
+            let Some(message) = message else { return self.shut_down().await };
+            self.handle(message);
+            // What came at the same time shares an append: the end of an attempt, and the worker that it sets free for the next.
+            for _ in 0..AT_ONCE {
+                match messages.try_recv() {
+                    Ok(message) => self.handle(message),
+                    Err(_) => break,
+                }
             }
+            self.decide_stirred();
         }
     }
 
@@ -186,14 +197,24 @@ impl Loop {
         self.hands_off || self.draining.is_some()
     }
 
-    /// Something happened to a run: it is decided now, or waits for the append that is under way.
+    /// Something happened to a run: it is decided with what else is known by then, or waits for the append that is under way.
     fn happened(&mut self, id: &RunId, pending: Pending) {
-        let Some(mut hot) = self.runs.remove(id) else { return };
+        let Some(hot) = self.runs.get_mut(id) else { return };
         hot.backlog.push_back(pending);
         if hot.commit.is_none() {
-            self.catch_up(&mut hot);
+            self.stirred.insert(id.clone());
         }
-        self.keep(hot);
+    }
+
+    /// Decides what has happened to runs since the last time.
+    fn decide_stirred(&mut self) {
+        while let Some(id) = self.stirred.pop_first() {
+            let Some(mut hot) = self.runs.remove(&id) else { continue };
+            if hot.commit.is_none() {
+                self.catch_up(&mut hot);
+            }
+            self.keep(hot);
+        }
     }
 
     /// Decides everything in the run's backlog and begins one append for it.
@@ -216,7 +237,7 @@ impl Loop {
         loop {
             events.extend(self.start_attempts(hot, now, bytes));
             // Beyond the bound of one decision the run yields: its append goes out, other runs get their turn.
-            if !events.is_empty() || !outstanding(&hot.run).more {
+            if !events.is_empty() || !has_more(&hot.run) {
                 break;
             }
             events.extend(self.decide(hot, Pending::Input(Input::Continue), now));
@@ -279,7 +300,7 @@ impl Loop {
         if let Some(timer) = hot.timer.take() {
             self.timers.remove(&timer);
         }
-        if hot.commit.is_none() && hot.run.status.is_terminal() {
+        if hot.commit.is_none() && hot.run.status.is_terminal() && hot.backlog.is_empty() {
             return;
         }
         if self.park(&hot) {
@@ -301,6 +322,7 @@ impl Loop {
             self.timers.remove(&timer);
             self.happened(&timer.1, Pending::Input(Input::Tick));
         }
+        self.decide_stirred();
         if self.draining.is_none() && self.parked_wake.is_some_and(|at| at <= now) {
             self.wake_parked(now);
         }

@@ -239,7 +239,7 @@ impl Ends {
 /// `AsyncFd::new` is deprecated because a caller's type may break the rules of I/O safety, in favour of an unsafe
 /// function; an `OwnedFd` cannot break them.
 #[allow(deprecated)]
-fn watched(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+pub(super) fn watched(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     AsyncFd::new(fd)
 }
 

@@ -59,6 +59,45 @@ pub struct PoolStatus {
     pub recycled: u64,
 }
 
+/// What became of asking for a worker.
+pub enum Asked {
+    /// There was an idle one.
+    Given(Reservation),
+    /// One is waited for.
+    Waits(Place),
+}
+
+/// A place in a pool's queue; whoever drops it has left.
+pub struct Place {
+    pools: Pools,
+    code: Arc<ScriptCode>,
+    ticket: u64,
+    hand: oneshot::Receiver<Handed>,
+    asked: Instant,
+    queue_wait: Duration,
+}
+
+impl Place {
+    /// Waits for the worker.
+    ///
+    /// # Errors
+    /// `queue_wait_timeout`, `pool_spawn_failed` or `environment_not_ready`.
+    pub async fn wait(mut self) -> Result<Reservation, Fault> {
+        let handed = match tokio::time::timeout(self.queue_wait, &mut self.hand).await {
+            Ok(handed) => handed,
+            Err(_) if self.pools.leave_queue(&self.code, self.ticket) => {
+                let message = format!("no worker of script {} came free within {} ms", self.code.name, self.queue_wait.as_millis());
+                return Err(Fault::new(FaultKind::QueueWaitTimeout, message));
+            }
+            Err(_) => self.hand.await, // a worker is on its way to us
+        };
+        let Ok(handed) = handed else { return Err(shut_down()) };
+        let mut reservation = handed?;
+        reservation.queued = self.asked.elapsed();
+        Ok(reservation)
+    }
+}
+
 impl Pools {
     /// Pools without workers. Makes the calling process a subreaper (see the module's text).
     pub fn new(mut config: RunnerConfig) -> Pools {
@@ -114,23 +153,23 @@ impl Pools {
     /// # Errors
     /// As [`Pools::reserve`].
     pub async fn reserve_for(&self, code: Arc<ScriptCode>, run: &str) -> Result<Reservation, Fault> {
-        if let Some(reservation) = self.try_reserve(&code) {
-            return Ok(reservation);
+        match self.ask(&code, run)? {
+            Asked::Given(reservation) => Ok(reservation),
+            Asked::Waits(place) => place.wait().await,
+        }
+    }
+
+    /// An idle worker for an attempt of a run, or a place in the queue; never blocks.
+    ///
+    /// # Errors
+    /// `queue_full`, or `pool_spawn_failed` once the pools are shut down.
+    pub fn ask(&self, code: &Arc<ScriptCode>, run: &str) -> Result<Asked, Fault> {
+        if let Some(reservation) = self.try_reserve(code) {
+            return Ok(Asked::Given(reservation));
         }
         let asked = Instant::now();
-        let (ticket, mut hand, queue_wait) = self.join_queue(&code, run)?;
-        let handed = match tokio::time::timeout(queue_wait, &mut hand).await {
-            Ok(handed) => handed,
-            Err(_) if self.leave_queue(&code, ticket) => {
-                let message = format!("no worker of script {} came free within {} ms", code.name, queue_wait.as_millis());
-                return Err(Fault::new(FaultKind::QueueWaitTimeout, message));
-            }
-            Err(_) => hand.await, // a worker is on its way to us
-        };
-        let Ok(handed) = handed else { return Err(shut_down()) };
-        let mut reservation = handed?;
-        reservation.queued = asked.elapsed();
-        Ok(reservation)
+        let (ticket, hand, queue_wait) = self.join_queue(code, run)?;
+        Ok(Asked::Waits(Place { pools: self.clone(), code: Arc::clone(code), ticket, hand, asked, queue_wait }))
     }
 
     fn join_queue(&self, code: &Arc<ScriptCode>, run: &str) -> Result<(u64, oneshot::Receiver<Handed>, Duration), Fault> {
@@ -141,14 +180,17 @@ impl Pools {
         if roster.closed {
             return Err(shut_down());
         }
-        roster.pool(code, &self.shared.config.pool).waiting.drop_gone();
         let more = usize::from(roster.has_room(code, cap));
         roster.tickets += 1;
         let ticket = roster.tickets;
         let pool = roster.pool(code, &self.shared.config.pool);
         let (bound, queue_wait) = (pool.config.queue, pool.config.queue_wait);
         // attempts for which a worker is being started do not take the queue's places
-        if pool.waiting.len() >= bound + pool.spawning + more {
+        let places = bound + pool.spawning + more;
+        if pool.waiting.len() >= places {
+            pool.waiting.drop_gone();
+        }
+        if pool.waiting.len() >= places {
             let message = format!("{} attempts already wait for a worker of script {}, the queue's bound", bound, code.name);
             return Err(Fault::new(FaultKind::QueueFull, message));
         }

@@ -4,17 +4,22 @@ use std::error::Error;
 use std::fs::File;
 use std::io::{self, Read};
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Method, Response, StatusCode, Url, redirect};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use serde_json::{Map, Value, json};
+use tokio::io::unix::AsyncFd;
 use tokio::sync::Notify;
 
 use super::Start;
 use super::channel::{Channel, Given, checked};
+use crate::script::ends::watched;
 use crate::script::fault::{Fault, FaultKind};
 use crate::script::http::{Denied, Filled, Hosts, Template, ValueOf};
 
@@ -34,8 +39,13 @@ pub(super) fn serve(start: Start, mut channel: Channel, cancel: File) -> io::Res
     let ear = Arc::clone(&told);
     std::thread::Builder::new().stack_size(128 << 10).spawn(move || ear.listen(cancel))?;
     let mut client = None;
+    let idle = {
+        let _inside = runtime.enter();
+        watched(channel.fd().try_clone_to_owned()?)?
+    };
     channel.ready()?;
     loop {
+        runtime.block_on(until_called(&idle))?;
         let given = channel.next_call()?;
         told.begin(&given.id);
         let attempt = async {
@@ -52,6 +62,20 @@ pub(super) fn serve(start: Start, mut channel: Channel, cancel: File) -> io::Res
         let outcome = runtime.block_on(attempt);
         told.begin("");
         channel.end(outcome)?;
+    }
+}
+
+/// Comes back when the engine says something. Until then connections are looked after: what was given up is hung up, what the
+/// other side closed is let go of.
+async fn until_called(idle: &AsyncFd<OwnedFd>) -> io::Result<()> {
+    loop {
+        // cleared before it is asked, so that what comes afterwards wakes again
+        idle.readable().await?.clear_ready();
+        match poll(&mut [PollFd::new(idle, PollFlags::IN)], Some(&Timespec::default())) {
+            Ok(0) | Err(Errno::INTR) => {}
+            Ok(_) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        }
     }
 }
 

@@ -145,7 +145,7 @@ impl Shell<'_> {
         let (read, write) = io::pipe()?;
         let mut child = match self.spawn(given, &args, OwnedFd::from(write)) {
             Ok(child) => child,
-            Err(error) => return Ok(Err(Fault::new(FaultKind::ScriptBroken, format!("{} could not be started: {error}", self.program)))),
+            Err(error) => return Ok(Err(Fault::no_worker(format!("{} could not be started: {error}", self.program)))),
         };
         let mut last = LastLine { line: Vec::new(), ended: false, limit: self.start.limit, too_long: false };
         let stdout = File::from(OwnedFd::from(read));
