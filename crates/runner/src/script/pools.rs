@@ -60,6 +60,7 @@ pub struct PoolStatus {
 }
 
 /// What became of asking for a worker.
+#[expect(clippy::large_enum_variant, reason = "it is taken apart where it is made; a box would cost each call an allocation")]
 pub enum Asked {
     /// There was an idle one.
     Given(Reservation),
