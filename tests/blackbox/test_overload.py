@@ -59,7 +59,7 @@ def test_with_retry_all_complete(light, serve):
     light.script("s", SCRIPT)
     server = serve(light)
     _, before, _ = used(server.process.pid)
-    runs = overload(light, server, "{id: s, script: s, retry: {times: 10, initial_ms: 4000, factor: 1.5, max_ms: 60000}}")
+    runs = overload(light, server, "{id: s, script: s, retry: {times: 10, initial_ms: 500, factor: 2.0, max_ms: 20000}}")
     records = [server.ended(run, 10 * PATIENCE) for run in runs]
     attempts = [each for record in records for each in record["attempts"]]
     assert {record["status"] for record in records} == {"succeeded"}

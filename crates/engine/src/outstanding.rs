@@ -89,7 +89,8 @@ pub fn wanted_at(run: &Run, path: &Path, attempt: u32) -> Option<Wanted> {
 
 /// The ids of the attempts that should be told to stop.
 pub fn to_stop(run: &Run) -> Vec<String> {
-    if run.stopping.is_none() && run.stops.is_empty() && run.undo.as_ref().is_none_or(|undo| !undo.expired) {
+    let nothing_stops = run.stopping.is_none() && run.stops.is_empty() && run.undo.as_ref().is_none_or(|undo| !undo.expired);
+    if nothing_stops || run.status.is_terminal() {
         return Vec::new();
     }
     let in_flight = run.jobs_of(&run.flying).chain(run.own_job());

@@ -12,7 +12,7 @@ use viat_engine::journal::{Batch, Event};
 use viat_engine::path::Path;
 use viat_engine::policies::class::Class;
 use viat_engine::record::RunRecord;
-use viat_engine::{Input, Report, Run, decide, outstanding};
+use viat_engine::{Input, Report, Run, decide, due_between, outstanding, to_stop};
 
 use sample::{Evaluator, created, program};
 
@@ -110,7 +110,9 @@ proptest! {
         if !events.is_empty() {
             for index in order {
                 shuffled.apply(index.get(&events), now);
-                outstanding(&shuffled);
+                let owed = outstanding(&shuffled);
+                prop_assert_eq!(due_between(&shuffled, i64::MIN, i64::MAX).len(), owed.attempts.len());
+                prop_assert_eq!(to_stop(&shuffled).len(), owed.running.iter().filter(|running| running.stop).count());
             }
         }
     }

@@ -6,6 +6,7 @@
 pub mod case;
 pub mod crash;
 pub mod liveness;
+mod lookout;
 pub mod setup;
 pub mod sound;
 pub mod stories;

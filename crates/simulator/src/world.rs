@@ -15,6 +15,7 @@ use viat_engine::run::DeferredTask;
 use viat_engine::{Input, Program, Rejection, Report, Run, Wanted, decide, outstanding};
 
 use crate::liveness;
+use crate::lookout::Lookout;
 use crate::setup::{Crash, Setup};
 use crate::story::How;
 use effects::Effects;
@@ -48,6 +49,7 @@ pub struct World<'a> {
     in_flight: BTreeMap<String, Flight>,
     /// Attempts that stand in the queue: until when, since when.
     queued: BTreeMap<(Path, u32), (Millis, Millis)>,
+    lookout: Lookout,
     landed: Vec<(Path, String)>,
     /// What has just ended, and no engine has heard of it yet.
     landing: Option<Landing>,
@@ -106,6 +108,7 @@ impl<'a> World<'a> {
             run,
             in_flight: BTreeMap::new(),
             queued: BTreeMap::new(),
+            lookout: Lookout::default(),
             landed: Vec::new(),
             landing: None,
             starts: 0,
@@ -158,6 +161,7 @@ impl<'a> World<'a> {
             self.effects.unheard(&flight.path, flight.takes_effect);
         }
         self.queued.clear();
+        self.lookout = Lookout::default();
         let loaded = self.loaded()?;
         if loaded != self.run {
             return Err("the run that the journal tells of is not the run that the dead engine had in memory".to_owned());
@@ -216,6 +220,7 @@ impl<'a> World<'a> {
             self.journal.push(Batch { at: self.now, events });
         }
         self.stop_what_should_end();
+        self.lookout.look(&self.run, self.now)?;
         liveness::status_says_what_is_owed(&self.run)
     }
 

@@ -16,7 +16,7 @@ use super::rehearse::Injected;
 use super::{Loop, MAX_APPEND_BYTES, Message, News};
 use crate::assets::{self, AssetError};
 use crate::resources::Asker;
-use crate::script::{self, Asked, Call, Context, Fault, FaultKind, Notice, Outcome, Place, Reservation, ScriptCode, kill_leftover};
+use crate::script::{self, Call, Context, Fault, FaultKind, Notice, Outcome, Place, Reservation, ScriptCode, kill_leftover};
 
 /// The largest `extra` of a refusal that is kept, in bytes of JSON.
 const MAX_EXTRA_BYTES: usize = 1 << 20;
@@ -52,11 +52,16 @@ impl Loop {
         if let Some(rehearsed) = self.rehearsed(hot, &wanted, now) {
             return rehearsed;
         }
-        let code = self.script(hot, &wanted.script).and_then(|code| self.vault.given(&code).map(|_| code));
-        let asked = code.and_then(|code| self.pools.ask(&code, hot.id.as_str()));
+        let asked = self.script(hot, &wanted.script).and_then(|code| {
+            self.vault.given(&code)?;
+            match self.pools.try_reserve(&code) {
+                Some(reservation) => Ok(Ok(reservation)),
+                None => self.pools.queue_up(&code, hot.id.as_str()).map(Err),
+            }
+        });
         match asked {
-            Ok(Asked::Given(reservation)) => self.begin(hot, wanted, reservation, now),
-            Ok(Asked::Waits(place)) => {
+            Ok(Ok(reservation)) => self.begin(hot, wanted, reservation, now),
+            Ok(Err(place)) => {
                 hot.reserving.insert((wanted.path.clone(), wanted.attempt));
                 self.wait_for(hot.id.clone(), wanted, place);
                 Vec::new()

@@ -86,7 +86,7 @@ pub use interpreter::Interpreter;
 pub use limits::Limits;
 pub use mask::{MARK, Mask};
 pub use node::{Node, NodeFinder};
-pub use pools::{Asked, Place, PoolStatus, Pools};
+pub use pools::{Place, PoolStatus, Pools};
 pub use reservation::Reservation;
 pub use secrets::Secrets;
 pub use settings::{Isolation, Metadata, MetadataError, PoolSettings, Settings, secret_variable};

@@ -59,15 +59,6 @@ pub struct PoolStatus {
     pub recycled: u64,
 }
 
-/// What became of asking for a worker.
-#[expect(clippy::large_enum_variant, reason = "it is taken apart where it is made; a box would cost each call an allocation")]
-pub enum Asked {
-    /// There was an idle one.
-    Given(Reservation),
-    /// One is waited for.
-    Waits(Place),
-}
-
 /// A place in a pool's queue; whoever drops it has left.
 pub struct Place {
     pools: Pools,
@@ -154,23 +145,20 @@ impl Pools {
     /// # Errors
     /// As [`Pools::reserve`].
     pub async fn reserve_for(&self, code: Arc<ScriptCode>, run: &str) -> Result<Reservation, Fault> {
-        match self.ask(&code, run)? {
-            Asked::Given(reservation) => Ok(reservation),
-            Asked::Waits(place) => place.wait().await,
+        match self.try_reserve(&code) {
+            Some(reservation) => Ok(reservation),
+            None => self.queue_up(&code, run)?.wait().await,
         }
     }
 
-    /// An idle worker for an attempt of a run, or a place in the queue; never blocks.
+    /// A place in the queue of a pool without an idle worker, for an attempt of a run; never blocks.
     ///
     /// # Errors
     /// `queue_full`, or `pool_spawn_failed` once the pools are shut down.
-    pub fn ask(&self, code: &Arc<ScriptCode>, run: &str) -> Result<Asked, Fault> {
-        if let Some(reservation) = self.try_reserve(code) {
-            return Ok(Asked::Given(reservation));
-        }
+    pub fn queue_up(&self, code: &Arc<ScriptCode>, run: &str) -> Result<Place, Fault> {
         let asked = Instant::now();
         let (ticket, hand, queue_wait) = self.join_queue(code, run)?;
-        Ok(Asked::Waits(Place { pools: self.clone(), code: Arc::clone(code), ticket, hand, asked, queue_wait }))
+        Ok(Place { pools: self.clone(), code: Arc::clone(code), ticket, hand, asked, queue_wait })
     }
 
     fn join_queue(&self, code: &Arc<ScriptCode>, run: &str) -> Result<(u64, oneshot::Receiver<Handed>, Duration), Fault> {
@@ -181,6 +169,8 @@ impl Pools {
         if roster.closed {
             return Err(shut_down());
         }
+        // there is one from now on, which may have room
+        roster.pool(code, &self.shared.config.pool);
         let more = usize::from(roster.has_room(code, cap));
         roster.tickets += 1;
         let ticket = roster.tickets;
