@@ -67,7 +67,7 @@ def test_record_has_the_documented_shape(home):
     install(home)
     record = home.record("recover", "--input", "{}")
     assert list(record) == ["id", "workflow", "version", "status", "inputs", "outputs", "error", "created_at", "started_at",
-                            "ended_at", "deadline", "compensation", "attempts", "ledger", "deferred", "reviews"]
+                            "ended_at", "deadline", "compensation", "attempts", "ledger", "uncertain", "deferred", "reviews"]
     assert UUID.match(record["id"])
     assert (record["workflow"], record["version"], record["status"], record["inputs"]) == ("recover", 1, "succeeded", {})
     assert (record["error"], record["deadline"], record["compensation"]) == (None, None, "none")
