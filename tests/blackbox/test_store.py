@@ -42,3 +42,9 @@ def test_what_is_no_copy_is_refused(home, tmp_path):
     home.run("--home", fresh, "store", "restore", tmp_path / "cut.db", code=4)
     assert not (fresh / "viat.db").exists()
     assert not (tmp_path / "nowhere").exists() and home.run("store", "backup", tmp_path / "nowhere" / "copy.db", code=4).err
+
+
+def test_it_is_not_taken_for_a_copy_of_a_server_elsewhere(home, tmp_path):
+    for command in (["check"], ["backup", tmp_path / "copy.db"], ["restore", tmp_path / "copy.db"]):
+        assert "VIAT_URL" in home.run("store", *command, env={"VIAT_URL": "http://127.0.0.1:1"}, code=2).err
+    assert not (tmp_path / "copy.db").exists()

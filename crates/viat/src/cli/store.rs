@@ -33,6 +33,11 @@ pub enum StoreCommand {
 
 /// Does what the command says.
 pub fn run(command: &StoreCommand, folder: &Path, output: &Output) -> Result<ExitCode, CliError> {
+    // A copy of the wrong home would be believed to be one of the server's.
+    if std::env::var_os("VIAT_URL").is_some_and(|url| !url.is_empty()) {
+        return Err(CliError::usage("VIAT_URL names a server elsewhere, and `viat store` works on a home of this machine")
+            .help("run it on the server's machine: viat --home DIR store backup FILE; or unset VIAT_URL"));
+    }
     match command {
         StoreCommand::Check => check(&Home::open(folder)?, output)?,
         StoreCommand::Backup { file } => backup(file, &Home::open(folder)?, output)?,
