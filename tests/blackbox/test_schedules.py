@@ -1,6 +1,7 @@
 """Schedules: what they refuse, when they fire, and that each fire time has exactly one run, whatever happens to the server."""
 import collections
 import datetime
+import sqlite3
 import time
 
 import pytest
@@ -102,3 +103,19 @@ def test_a_pause_is_not_made_up_for_and_a_run_that_cannot_start_is_told(home):
     fire = until(lambda: fires(home), "it fires")[-1]
     assert fire["outcome"] == "failed" and "do not fit" in fire["detail"]
     assert home.runs() == []
+
+
+def test_what_is_wrong_with_one_schedule_does_not_keep_the_others(home):
+    """How the first one stands is made unreadable behind everybody's back."""
+    published(home, "w", "steps: [{id: a, set: 1}]\n")
+    create(home, "a_broken")
+    create(home, "b_well")
+    server = Server(home)
+    until(lambda: fires(home, "a_broken"), "it has fired")
+    server.end()
+    with sqlite3.connect(home.path / "viat.db") as database:
+        database.execute("UPDATE keys SET value = CAST('x' AS BLOB) WHERE space = 'schedule' AND key = 'a_broken'")
+    before = len(fires(home, "b_well"))
+    Server(home)
+    until(lambda: len(fires(home, "b_well")) > before, "the other fires")
+    assert "cannot be read" in home.run("schedule", "show", "a_broken", code=4).err

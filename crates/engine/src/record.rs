@@ -33,6 +33,9 @@ pub struct RunRecord {
     pub workflow: String,
     /// Its version.
     pub version: u64,
+    /// The catalogue revision that it pins; not shown.
+    #[serde(skip)]
+    pub revision: u64,
     /// What the run is doing.
     pub status: Status,
     /// What it was given, defaults filled in.
@@ -226,6 +229,7 @@ impl RunRecord {
             id: created.run.clone(),
             workflow: created.workflow.clone(),
             version: created.version,
+            revision: created.revision,
             status: Status::Queued,
             inputs: Value::Object(created.inputs.clone()),
             outputs: None,

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Count, Fact};
-use crate::journal::{Event, Undone};
+use crate::journal::{Event, UndoAgain, Undone};
 use crate::path::Path;
 
 /// What of a run's undoing has to be remembered to count it.
@@ -11,8 +11,7 @@ use crate::path::Path;
 pub(super) struct Undoing {
     /// Whether the run is undoing its effects, as its last act.
     ending: bool,
-    /// Effects whose undoing may be begun again after it was cut short.
-    may_repeat: BTreeSet<Path>,
+    again: UndoAgain,
     /// Effects that are undone.
     undone: BTreeSet<Path>,
     /// What each `compensate` entry names: ids, and where they are.
@@ -21,10 +20,8 @@ pub(super) struct Undoing {
 
 impl Undoing {
     pub fn event(&mut self, event: &Event, facts: &mut Vec<Fact>) {
+        self.again.event(event);
         match event {
-            Event::CompensationPrepared { path, undo } if undo.may_be_repeated() => {
-                self.may_repeat.insert(path.clone());
-            }
             Event::CompensationStarted { .. } => self.ending = true,
             Event::CompensateEntered { path, targets, .. } => {
                 self.named.insert(path.clone(), targets.clone());
@@ -61,7 +58,7 @@ impl Undoing {
 
     /// Whether undoing that was cut short is not the last word: the run's end takes it up again.
     pub fn is_taken_up_again(&self, entry: &Path) -> bool {
-        !self.ending && self.may_repeat.contains(entry)
+        !self.ending && self.again.may_repeat(entry)
     }
 
     /// The run goes on.

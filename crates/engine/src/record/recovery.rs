@@ -57,7 +57,7 @@ impl Fold {
             }
             Event::Resolved { path, output: None, .. } => self.leave_open(path, false),
             Event::Resumed { deadline, from, .. } => self.resumed(*deadline, from.as_ref()),
-            Event::Migrated { version, .. } => self.record.iter_mut().for_each(|record| record.version = *version),
+            Event::Migrated { version, revision, .. } => self.record.iter_mut().for_each(|record| (record.version, record.revision) = (*version, *revision)),
             Event::ReviewRequested { path, review } => self.review_requested(path, review, at),
             Event::ReviewExtended { path, due, .. } => self.review(path).into_iter().for_each(|review| review.due = *due),
             Event::ReviewDecided { path, decision } => self.review_decided(path, decision, at),

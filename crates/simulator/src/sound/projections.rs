@@ -36,6 +36,9 @@ fn record(world: &World<'_>, effects: &[LedgerRecord]) -> Result<(), String> {
     if (record.version, record.deadline, &record.outputs) != (run.version, run.deadline, &run.outputs) {
         return Err(format!("the record has version {}, deadline {:?} and outputs {:?}, the run not", record.version, record.deadline, record.outputs));
     }
+    if record.revision != run.revision {
+        return Err(format!("the record pins revision {}, the run {}", record.revision, run.revision));
+    }
     let mut uncertain: Vec<&Path> = record.uncertain.iter().collect();
     uncertain.sort();
     if uncertain != run.uncertain() {

@@ -25,9 +25,12 @@ pub(super) fn backup(conn: &Connection, to: &Path) -> Result<(), StoreError> {
 }
 
 fn copy(conn: &Connection, partial: &Path, to: &Path) -> Result<(), StoreError> {
+    let Some(name) = partial.to_str() else {
+        return Err(StoreError::Io { detail: format!("{}: SQLite takes only names of files that are UTF-8", to.display()) });
+    };
     // Made first, so that nobody else can read what SQLite puts into it.
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(partial).map_err(|error| io(partial, &error))?;
-    conn.execute("VACUUM INTO ?1", [partial.to_string_lossy()]).map_err(|error| explain(&error, partial, 0))?;
+    conn.execute("VACUUM INTO ?1", [name]).map_err(|error| explain(&error, partial, 0))?;
     settle(partial, to)
 }
 

@@ -117,11 +117,8 @@ pub fn cancel(args: &CancelArgs, home: &Home, output: &Output) -> Result<(), Cli
 /// Without a server the run is taken over for as long as it takes to end it.
 fn cancel_here(id: &RunId, args: &CancelArgs, home: &Home, output: &Output) -> Result<(), CliError> {
     let (by, reason) = (args.by.clone().or_else(user), args.reason.clone());
-    let _driver = patiently(|| {
-        let driver = home.driver(output)?;
-        driver.cancel(id, by.clone(), reason.clone()).map_err(CliError::driver)?;
-        Ok(driver)
-    })?;
+    let driver = home.driver(output)?;
+    patiently(|| driver.cancel(id, by.clone(), reason.clone()).map_err(CliError::driver))?;
     home.note(Change { by, reason, ..Change::of("run.cancel", id.as_str()) })?;
     let until = std::time::Instant::now() + END_WITHIN;
     loop {

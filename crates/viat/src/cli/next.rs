@@ -1,13 +1,11 @@
 //! What happens next with a run that stands still, and what its people can do: the commands, ready to be typed.
 
 use viat_engine::Status;
-use viat_engine::journal::Event;
 use viat_engine::record::{Compensation, LedgerStatus, RunRecord};
 use viat_runner::assets::{self, Pins};
 use viat_runner::driver::PENDING_REVIEW;
-use viat_store::{AssetName, At, RunId, Store};
+use viat_store::{AssetName, At, Store};
 
-use super::history;
 use super::output::printable;
 
 /// What is in place of a run that ended badly, and what can be done about one that did or that needs a person's word: a line each.
@@ -76,11 +74,11 @@ pub fn newer(record: &RunRecord, store: &dyn Store) -> Option<String> {
 }
 
 fn newer_scripts(record: &RunRecord, store: &dyn Store) -> Option<Vec<String>> {
-    let revision = revision(record, store)?;
-    let program = assets::program(store, &record.workflow, Pins { version: record.version, revision, draft: true }).ok()?;
+    let pins = Pins { version: record.version, revision: record.revision, draft: true };
+    let program = assets::program(store, &record.workflow, pins).ok()?;
     let names = assets::scripts_of(&program);
     let found = names.iter().filter_map(|name| {
-        let pinned = version(assets::SCRIPT, name, At::Revision(revision), store)?;
+        let pinned = version(assets::SCRIPT, name, At::Revision(record.revision), store)?;
         let newest = version(assets::SCRIPT, name, At::Latest, store)?;
         (newest > pinned).then(|| format!("script {name} has version {newest}, the run has {pinned}"))
     });
@@ -89,14 +87,4 @@ fn newer_scripts(record: &RunRecord, store: &dyn Store) -> Option<Vec<String>> {
 
 fn version(kind: &str, name: &str, at: At, store: &dyn Store) -> Option<u64> {
     Some(store.asset(&AssetName::new(kind, name), at).ok()??.info.version)
-}
-
-/// The catalogue revision that the run pins: the one it was created with, or that of its last migration.
-fn revision(record: &RunRecord, store: &dyn Store) -> Option<u64> {
-    let id = RunId::from(record.id.as_str());
-    let moved = history::read(store, &id, |journal| {
-        let events = journal.flat_map(|batch| batch.events);
-        events.filter_map(|event| if let Event::Migrated { revision, .. } = event { Some(revision) } else { None }).last()
-    });
-    moved.ok()?.or_else(|| Some(store.run(&id).ok()??.revision))
 }

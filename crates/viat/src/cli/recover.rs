@@ -136,6 +136,7 @@ fn adopt(id: &RunId, home: &Home, output: &Output) -> Result<Foreground, CliErro
     if Client::of_run(home, id)?.is_some() && !run::is_stalled_now(id, home)? {
         return Err(going_on(id, home));
     }
+    // Each try has an engine of its own: the one that was refused has told its watcher that the run is lost.
     patiently(|| {
         let foreground = Foreground::begin(home, Mode::traced(output))?;
         foreground.driver.adopt(id, Some(foreground.sender())).map_err(CliError::driver)?;

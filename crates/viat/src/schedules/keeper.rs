@@ -73,36 +73,35 @@ struct Schedule {
 }
 
 impl Watched {
-    /// Does what is due, and says how long to wait.
+    /// Does what is due, and says how long to wait. What is wrong with one schedule does not keep the others.
     fn look(&mut self) -> Duration {
-        match self.deal() {
-            Ok(pause) => {
-                self.troubled = false;
-                pause
-            }
-            Err(error) => {
-                if !std::mem::replace(&mut self.troubled, true) {
-                    self.output.note(&format!("schedules: {}; it is tried again", error.message()));
-                }
-                LOOK_EVERY
-            }
-        }
-    }
-
-    fn deal(&mut self) -> Result<Duration, CliError> {
-        self.read()?;
+        let mut trouble = self.read().err().map(|error| format!("schedules: {}", error.message()));
         let mut wake = Millis::MAX;
         let names: Vec<String> = self.schedules.keys().cloned().collect();
         for name in names {
-            for _ in 0..STEPS {
-                let now = wall_now();
-                let Some(until) = self.step(&name, now)? else { continue };
-                wake = wake.min(until);
-                break;
+            match self.deal(&name) {
+                Ok(until) => wake = wake.min(until),
+                Err(error) => trouble = Some(format!("schedule {name}: {}", error.message())),
             }
         }
+        if let Some(trouble) = &trouble
+            && !self.troubled
+        {
+            self.output.note(&format!("{trouble}; it is tried again"));
+        }
+        self.troubled = trouble.is_some();
         let pause = u64::try_from(wake.saturating_sub(wall_now())).unwrap_or(0);
-        Ok(Duration::from_millis(pause).min(LOOK_EVERY))
+        if self.troubled { LOOK_EVERY } else { Duration::from_millis(pause).min(LOOK_EVERY) }
+    }
+
+    /// Takes the steps of a schedule that are due; gives the time until which there is nothing more to do.
+    fn deal(&mut self, name: &str) -> Result<Millis, CliError> {
+        for _ in 0..STEPS {
+            if let Some(until) = self.step(name, wall_now())? {
+                return Ok(until);
+            }
+        }
+        Ok(wall_now())
     }
 
     /// Reads the schedules anew if the catalogue has changed.
