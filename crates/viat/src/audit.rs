@@ -139,9 +139,25 @@ impl Change {
 
     /// What is noted of a request about a run or a review that was granted; `None` of a path that changes nothing of the kind.
     pub fn asked(path: &str, body: &Value) -> Option<Change> {
-        let segments: Vec<&str> = path.trim_start_matches("/api/v1/").split('/').collect();
-        let [kind, id, what] = segments.as_slice() else { return None };
-        let action = match (*kind, *what) {
+        let (action, subject) = Change::of_request(path)?;
+        let text = |key: &str| body.get(key).and_then(Value::as_str).map(str::to_owned);
+        let detail = match action {
+            "run.migrate" => body.get("to_version").map(|version| format!("to version {version}")),
+            "run.settle" if body.get("not_done") == Some(&Value::Bool(true)) => text("step").map(|step| format!("{step} was not done")),
+            "run.settle" => text("step").map(|step| format!("{step} completed")),
+            "run.resume" => text("from").map(|from| format!("from {from}")),
+            "run.event" => text("name"),
+            _ => text("decision").or_else(|| text("until")).or_else(|| text("for")),
+        };
+        let reason = text("reason").or_else(|| text("comment")).or_else(|| text("accept_repeat"));
+        Some(Change { action, subject: subject.to_owned(), detail, by: text("by"), reason })
+    }
+
+    /// What a request at this path does, and to which run or review; `None` if nothing of it is noted.
+    pub fn of_request(path: &str) -> Option<(&'static str, &str)> {
+        let mut segments = path.strip_prefix("/api/v1/")?.split('/');
+        let (Some(kind), Some(id), Some(what), None) = (segments.next(), segments.next(), segments.next(), segments.next()) else { return None };
+        let action = match (kind, what) {
             ("runs", "cancel") => "run.cancel",
             ("runs", "events") => "run.event",
             ("runs", "settle") => "run.settle",
@@ -153,17 +169,7 @@ impl Change {
             ("reviews", "links") => "review.link",
             _ => return None,
         };
-        let text = |key: &str| body.get(key).and_then(Value::as_str).map(str::to_owned);
-        let detail = match action {
-            "run.migrate" => body.get("to_version").map(|version| format!("to version {version}")),
-            "run.settle" if body.get("not_done") == Some(&Value::Bool(true)) => text("step").map(|step| format!("{step} was not done")),
-            "run.settle" => text("step").map(|step| format!("{step} completed")),
-            "run.resume" => text("from").map(|from| format!("from {from}")),
-            "run.event" => text("name"),
-            _ => text("decision").or_else(|| text("until")).or_else(|| text("for")),
-        };
-        let reason = text("reason").or_else(|| text("comment")).or_else(|| text("accept_repeat"));
-        Some(Change { action, subject: (*id).to_owned(), detail, by: text("by"), reason })
+        Some((action, id))
     }
 
     /// Notes what is being done in any case, without waiting until it is durable; what follows in the same store is so only after it.

@@ -293,7 +293,8 @@ async fn whole(headers: &HeaderMap, mut body: Body, limit: usize) -> Result<Byte
 
 /// What will be noted of a request if it is granted. What changes assets and tokens notes itself, in the unit that does it.
 fn changes(request: &Request, body: &[u8]) -> Option<Change> {
-    if request.method() != Method::POST {
+    // Most bodies, the large ones among them, are nobody's business here: they are not read twice.
+    if request.method() != Method::POST || Change::of_request(request.uri().path()).is_none() {
         return None;
     }
     let body: Value = serde_json::from_slice(body).unwrap_or_default();
