@@ -16,8 +16,10 @@ use super::fault::Fault;
 
 /// What stands in a secret's place.
 pub const MARK: &str = "***";
-/// What the workers put behind a text that they cut: `… (12 characters more)`.
-const CUT: &str = "… (";
+/// What the workers put behind a text that they cut: `… (12 characters more)`, or `...` behind a value that is shown in a message.
+const CUTS: [&str; 2] = ["… (", "..."];
+/// The most cuts of a text that are looked at: a message has one or two.
+const MOST_CUTS: usize = 64;
 /// At a cut, so much of a secret's beginning counts as the secret.
 const LEAST_AT_CUT: usize = 4;
 
@@ -69,13 +71,25 @@ impl Mask {
             masked.push_str(text.get(from..).unwrap_or_default());
             masked
         });
-        let shown = masked.as_deref().unwrap_or(text);
-        if let Some(at) = shown.rfind(CUT).filter(|_| shown.ends_with(" characters more)"))
-            && let Some(start) = self.beginning_at_the_end(&shown[..at])
-        {
-            masked = Some(format!("{}{MARK}{}", &shown[..start], &shown[at..]));
+        if let Some(uncut) = self.without_beginnings(masked.as_deref().unwrap_or(text)) {
+            masked = Some(uncut);
         }
         masked
+    }
+
+    /// The text without what its cuts have left of secrets; `None` if they have left nothing.
+    fn without_beginnings(&self, text: &str) -> Option<String> {
+        let mut cuts: Vec<usize> = CUTS.iter().flat_map(|cut| text.match_indices(cut).map(|(at, _)| at).take(MOST_CUTS)).collect();
+        cuts.sort_unstable();
+        let (mut kept, mut from) = (String::new(), 0);
+        for at in cuts {
+            if let Some(start) = self.beginning_at_the_end(&text[from.min(at)..at]).map(|start| from.min(at) + start) {
+                kept.push_str(&text[from..start]);
+                kept.push_str(MARK);
+                from = at;
+            }
+        }
+        (from > 0).then(|| kept + &text[from..])
     }
 
     /// Where a secret begins that the end of the text cuts off.
@@ -282,6 +296,9 @@ mod tests {
         assert_eq!(masked(&["abcdefgh"], "xy abcde… (3 characters more)"), "xy ***… (3 characters more)");
         assert_eq!(masked(&["abcdefgh"], "xy abcdefgh abc… (9 characters more)"), "xy *** abc… (9 characters more)");
         assert_eq!(masked(&["abcdefgh"], "no cut: abcde"), "no cut: abcde");
+        let cut_in_a_message = "bytes is not a JSON value: b'abcdefg...; of it $.a: abcd... (the second)";
+        assert_eq!(masked(&["abcdefgh"], cut_in_a_message), "bytes is not a JSON value: b'***...; of it $.a: ***... (the second)");
+        assert_eq!(masked(&["abcdefgh"], "abc... abc… (x"), "abc... abc… (x", "so little is no secret");
     }
 
     #[test]

@@ -271,7 +271,11 @@ impl Attempt<'_> {
             return Err(fault);
         }
         if !expected {
-            let text = String::from_utf8_lossy(&answer.body[..answer.body.len().min(EXTRA)]).into_owned();
+            let mut text = String::from_utf8_lossy(&answer.body[..answer.body.len().min(EXTRA)]).into_owned();
+            if answer.body.len() > EXTRA {
+                // In the words of the other cuts: so that what it leaves of a secret is found.
+                text.push_str(&format!("… ({} bytes more)", answer.body.len() - EXTRA));
+            }
             let body = serde_json::from_slice(&answer.body).ok().filter(|_| answer.body.len() <= EXTRA).unwrap_or(Value::String(text));
             let extra = json!({"status": status, "headers": shown_headers(&answer.headers)?, "body": body});
             let message = format!("{shown} answered {status}, which was not expected");
